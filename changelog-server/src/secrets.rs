@@ -200,7 +200,8 @@ impl Secrets {
     /// Encrypts a secret. It can be decrypted only with the same context, so that it
     /// cannot be moved to another row.
     pub fn encrypt(&self, context: &str, secret: &[u8]) -> Result<Vec<u8>, SecretsError> {
-        let keys = self.keys();
+        // A command may have replaced the keys.
+        let keys = self.read()?;
         let key = keys.first().ok_or(SecretsError::Damaged)?;
         let nonce: [u8; NONCE_BYTES] = rand::random();
         let payload = Payload {

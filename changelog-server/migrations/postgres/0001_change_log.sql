@@ -8,11 +8,13 @@
 -- Times are milliseconds since 1970 in UTC. `*_folded` columns hold a name in the
 -- form in which names are compared. Text sorts by code point, as in SQLite.
 
+-- Changes have events from the first connection or subscription on: `has_receivers` is 1.
 CREATE TABLE organizations (
-    id         uuid NOT NULL PRIMARY KEY,
-    name       text COLLATE "C" NOT NULL,
-    plan       text COLLATE "C" NOT NULL,
-    created_at bigint NOT NULL
+    id            uuid NOT NULL PRIMARY KEY,
+    name          text COLLATE "C" NOT NULL,
+    plan          text COLLATE "C" NOT NULL,
+    created_at    bigint NOT NULL,
+    has_receivers bigint NOT NULL DEFAULT 0
 );
 
 -- User accounts. `vouched_by` is the organization whose invitation created the
@@ -390,11 +392,6 @@ CREATE TABLE saved_views (
     created_at      bigint NOT NULL,
     PRIMARY KEY (organization_id, id),
     UNIQUE (organization_id, owner, name_folded)
-);
-
--- The organizations with receivers: only of their changes are events written.
-CREATE TABLE event_organizations (
-    organization_id uuid NOT NULL PRIMARY KEY
 );
 
 -- What happened to changes, written in the transaction of the change, one row however

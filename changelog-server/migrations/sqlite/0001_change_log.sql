@@ -5,11 +5,13 @@
 -- Ids are 16-byte UUIDs, times are milliseconds since 1970 in UTC, lists are
 -- JSON. `*_folded` columns hold a name in the form in which names are compared.
 
+-- Changes have events from the first connection or subscription on: `has_receivers` is 1.
 CREATE TABLE organizations (
-    id         BLOB NOT NULL PRIMARY KEY,
-    name       TEXT NOT NULL,
-    plan       TEXT NOT NULL,
-    created_at INTEGER NOT NULL
+    id            BLOB NOT NULL PRIMARY KEY,
+    name          TEXT NOT NULL,
+    plan          TEXT NOT NULL,
+    created_at    INTEGER NOT NULL,
+    has_receivers INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
 -- User accounts. `vouched_by` is the organization whose invitation created the
@@ -389,11 +391,6 @@ CREATE TABLE saved_views (
     PRIMARY KEY (organization_id, id),
     UNIQUE (organization_id, owner, name_folded)
 ) STRICT;
-
--- The organizations with receivers: only of their changes are events written.
-CREATE TABLE event_organizations (
-    organization_id BLOB NOT NULL PRIMARY KEY
-) STRICT, WITHOUT ROWID;
 
 -- What happened to changes, written in the transaction of the change, one row however
 -- many receivers there are. `sequence` orders the events of one change. `document` is

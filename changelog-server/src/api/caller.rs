@@ -59,6 +59,7 @@ impl App {
                 key: Some(owner.key),
                 name: format!("{API_KEY_PREFIX}{}", owner.name),
                 address: Some(request.context.address),
+                has_receivers: owner.has_receivers,
             },
         })
     }

@@ -163,8 +163,8 @@ pub(super) async fn create_many(app: App, mut request: Request) -> ApiResult {
     })
     .await?;
     let keyed = idempotency::keyed_request(&caller, &request, &bytes)?;
-    let (tenant, actor) = (caller.tenant, caller.actor.clone());
-    let is_silent = new.notify == Some(false);
+    let (tenant, mut actor) = (caller.tenant, caller.actor.clone());
+    actor.has_receivers &= new.notify != Some(false);
     // The times in the ids increase, so that sorting by id keeps the order of the list.
     let drafts = move || {
         new.changes
@@ -172,8 +172,7 @@ pub(super) async fn create_many(app: App, mut request: Request) -> ApiResult {
             .zip((0..).map(|index: u32| index * ID_STEP_NANOS))
             .map(|(new, nanos)| {
                 let now = now + TimeDelta::nanoseconds(nanos.into());
-                let draft = Draft::in_list(tenant, &actor, new, now, Some(nanos))?;
-                Ok(if is_silent { draft.silent() } else { draft })
+                Draft::in_list(tenant, &actor, new, now, Some(nanos))
             })
             .collect::<Result<Vec<_>, StoreError>>()
     };

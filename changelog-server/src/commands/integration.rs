@@ -216,8 +216,7 @@ async fn insert(
     let id = ConnectionId(new_id(now()));
     let prepared = setup::prepare(secrets, tenant, id, new, "Operator", now().into())?;
     let connection = prepared.connection;
-    let mut tx = store.begin_for(tenant).await?;
-    let inserted = tx
+    let inserted = store
         .insert_connection(tenant, &Actor::operator(), &connection, now())
         .await
         .map_err(|error| match error {
@@ -232,7 +231,6 @@ async fn insert(
             "the organization has {MAX_CONNECTIONS} connections, the most that it may have"
         )));
     }
-    tx.commit().await?;
     if common.json {
         return print_json(&Created {
             id,

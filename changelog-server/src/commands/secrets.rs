@@ -1,34 +1,53 @@
 //! `changelog-server secrets`
 
+use std::time::Duration;
+
+use tokio::time::sleep;
+
 use super::{Failure, open, print};
 use crate::config::{Common, SecretsCommand};
 use crate::integrations::{open_target, seal_target};
+use crate::secrets::Secrets;
+use crate::store::{Store, StoreError};
+
+/// The wait before secrets are looked for that a server has encrypted meanwhile by the old
+/// key: longer than its transaction takes.
+const SERVERS_WAIT: Duration = Duration::from_secs(1);
 
 pub(super) async fn run(common: &Common, command: &SecretsCommand) -> Result<(), Failure> {
     let SecretsCommand::Rotate { secrets } = command;
     let store = open(common).await?;
     let secrets = secrets.open(&common.database_url)?;
-    // Servers read the file again when they find a key that they do not know.
+    // Servers read the file again when they encrypt, and when they find a key that they do
+    // not know.
     secrets.add_key()?;
-    let mut rotated = 0;
-    for tenant in store.event_organizations().await? {
-        for connection in store.connections(tenant).await? {
-            // It may be changed meanwhile by a server, with the old key or with the new one.
-            let mut connection = connection;
-            while !secrets.is_current(&connection.target) {
-                let target = open_target(&secrets, tenant, &connection)?;
-                let encrypted = seal_target(&secrets, tenant, connection.id, &target)?;
-                let mut tx = store.begin().await?;
-                tx.replace_target(tenant, connection.id, &connection.target, &encrypted)
-                    .await?;
-                tx.commit().await?;
-                rotated += 1;
-                connection = store.connection(tenant, connection.id).await?;
-            }
-        }
-    }
+    let mut rotated = encrypt_again(&store, &secrets).await?;
+    sleep(SERVERS_WAIT).await;
+    rotated += encrypt_again(&store, &secrets).await?;
     secrets.remove_old_keys()?;
     print(&format!(
         "the secrets of {rotated} connections are encrypted by a new key, and the old one is deleted"
     ))
+}
+
+/// Encrypts what is not encrypted by the first key, and returns the number of connections.
+async fn encrypt_again(store: &Store, secrets: &Secrets) -> Result<usize, Failure> {
+    let mut rotated = 0;
+    for tenant in store.tenants().await? {
+        for connection in store.connections(tenant).await? {
+            let mut tx = store.begin().await?;
+            let connection = match tx.lock_connection(tenant, connection.id).await {
+                Err(StoreError::NotFound) => continue,
+                locked => locked?,
+            };
+            if !secrets.is_current(&connection.target) {
+                let target = open_target(secrets, tenant, &connection)?;
+                let encrypted = seal_target(secrets, tenant, connection.id, &target)?;
+                tx.replace_target(tenant, connection.id, &encrypted).await?;
+                tx.commit().await?;
+                rotated += 1;
+            }
+        }
+    }
+    Ok(rotated)
 }

@@ -112,11 +112,7 @@ pub(super) async fn set(app: App, mut request: Request) -> ApiResult {
         min_risk: word(&form, "min_risk")?,
         mail,
     };
-    // Events and subscriptions may be on two servers: an organization that has events
-    // without needing them is no harm.
-    let mut tx = app.store.begin_for(tenant).await?;
-    tx.require_events(tenant).await?;
-    tx.commit().await?;
+    app.store.require_events(tenant).await?;
     let mut tx = app.store.begin().await?;
     let saved = tx
         .set_subscription(

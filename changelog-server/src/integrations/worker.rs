@@ -52,7 +52,7 @@ const CHAT_INTERVAL: Duration = Duration::from_secs(1);
 /// Queues and sends until `stop` is true, and returns when what was being sent is done.
 pub(crate) async fn run(app: App, mut stop: watch::Receiver<bool>) {
     let mut tasks = Tasks::new();
-    let events = app.store.new_events();
+    let work = app.store.event_work();
     let mut poll = interval(POLL_INTERVAL);
     while !*stop.borrow() {
         let ready = tokio::select! {
@@ -63,7 +63,7 @@ pub(crate) async fn run(app: App, mut stop: watch::Receiver<bool>) {
                     HashSet::new()
                 }
             },
-            () = events.notified() => app.store.take_with_new_events(),
+            () = work.notified() => app.store.take_event_work(),
             _ = stop.changed() => HashSet::new(),
         };
         for tenant in ready {

@@ -57,6 +57,8 @@ pub struct KeyOwner {
     pub revoked_at: Option<Timestamp>,
     /// When its last use was recorded.
     pub last_used_at: Option<Timestamp>,
+    /// Whether the organization has receivers of events.
+    pub has_receivers: bool,
 }
 
 #[derive(FromRow)]
@@ -71,6 +73,7 @@ struct OwnerRow {
     revoked_at: Option<i64>,
     last_used_at: Option<i64>,
     plan: Text<Plan>,
+    has_receivers: i64,
 }
 
 #[derive(FromRow)]
@@ -119,7 +122,7 @@ pub(super) async fn owners(database: Database, hashes: Vec<KeyHash>) -> Results<
     let rows: Vec<OwnerRow> = on!(&mut lease, |db| async {
         let mut query = QueryBuilder::new(
             "SELECT k.key_hash, k.id, k.organization_id, k.name, k.expires_at, k.revoked_at, \
-             k.last_used_at, o.plan FROM (",
+             k.last_used_at, o.plan, o.has_receivers FROM (",
         );
         push_values(
             &mut query,
@@ -152,6 +155,7 @@ impl From<OwnerRow> for KeyOwner {
             expires_at: row.expires_at.map(Timestamp::from_millis),
             revoked_at: row.revoked_at.map(Timestamp::from_millis),
             last_used_at: row.last_used_at.map(Timestamp::from_millis),
+            has_receivers: row.has_receivers != 0,
         }
     }
 }

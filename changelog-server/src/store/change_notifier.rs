@@ -34,12 +34,10 @@ struct Receivers {
     subscribers: HashMap<Tenant, mpsc::Sender<ChangeEntry>>,
     /// The task that notifies the other servers.
     other_servers: Option<mpsc::Sender<(Tenant, ChangeEntry)>>,
-    /// The organizations with receivers, as far as this process knows them.
-    event_organizations: HashSet<Tenant>,
-    /// Those of them that have new events.
-    with_events: HashSet<Tenant>,
-    /// Notified when one is added to `with_events`.
-    events: Arc<Notify>,
+    /// The organizations for which the worker may have something to do.
+    with_work: HashSet<Tenant>,
+    /// Notified when one is added to `with_work`.
+    work: Arc<Notify>,
 }
 
 impl ChangeNotifier {
@@ -62,40 +60,30 @@ impl ChangeNotifier {
         entries
     }
 
-    /// Returns what is notified when an organization has new events.
-    pub(super) fn events(&self) -> Arc<Notify> {
-        Arc::clone(&self.lock().events)
+    /// Returns what is notified when the worker may have something to do.
+    pub(super) fn work(&self) -> Arc<Notify> {
+        Arc::clone(&self.lock().work)
     }
 
-    /// Takes the organizations that have new events.
-    pub(super) fn take_with_events(&self) -> HashSet<Tenant> {
-        std::mem::take(&mut self.lock().with_events)
+    /// Takes the organizations for which the worker may have something to do.
+    pub(super) fn take_with_work(&self) -> HashSet<Tenant> {
+        std::mem::take(&mut self.lock().with_work)
     }
 
-    /// Sets which organizations have receivers.
-    pub(super) fn set_event_organizations(&self, tenants: HashSet<Tenant>) {
-        self.lock().event_organizations = tenants;
-    }
-
-    /// Adds an organization that has receivers, and may have something to send.
-    pub(super) fn add_event_organization(&self, tenant: Tenant) {
-        let mut receivers = self.lock();
-        receivers.event_organizations.insert(tenant);
-        receivers.notify_events(tenant);
-    }
-
-    /// Notifies of events that this process has committed.
-    pub(super) fn events_recorded(&self, tenant: Tenant) {
-        self.lock().notify_events(tenant);
+    /// Wakes the worker, because events or deliveries of organizations were committed.
+    pub(super) fn wake_worker(&self, tenants: impl IntoIterator<Item = Tenant>) {
+        let mut tenants = tenants.into_iter().peekable();
+        if tenants.peek().is_some() {
+            let mut receivers = self.lock();
+            receivers.with_work.extend(tenants);
+            receivers.work.notify_one();
+        }
     }
 
     /// Notifies of entries that this process has committed.
     pub(super) fn notify(&self, entries: impl Iterator<Item = (Tenant, ChangeEntry)>) {
         let mut receivers = self.lock();
-        if receivers.subscribers.is_empty()
-            && receivers.other_servers.is_none()
-            && receivers.event_organizations.is_empty()
-        {
+        if receivers.subscribers.is_empty() && receivers.other_servers.is_none() {
             return;
         }
         for (tenant, entry) in entries {
@@ -117,14 +105,7 @@ impl ChangeNotifier {
 }
 
 impl Receivers {
-    fn notify_events(&mut self, tenant: Tenant) {
-        if self.event_organizations.contains(&tenant) && self.with_events.insert(tenant) {
-            self.events.notify_one();
-        }
-    }
-
     fn notify_subscriber(&mut self, tenant: Tenant, entry: ChangeEntry) {
-        self.notify_events(tenant);
         if let Some(subscriber) = self.subscribers.get(&tenant)
             && let Err(mpsc::error::TrySendError::Closed(_)) = subscriber.try_send(entry)
         {

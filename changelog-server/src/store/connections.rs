@@ -29,6 +29,9 @@ macro_rules! select {
 const SELECT_ALL: &str = select!("ORDER BY name_folded LIMIT 100");
 const SELECT_ONE: &str = select!("AND id = $2");
 
+/// Locks the row on PostgreSQL between reading and updating it.
+const LOCK: &str = "UPDATE connections SET name = name WHERE organization_id = $1 AND id = $2";
+
 /// The organization of a connection, for commands that have only its id.
 const SELECT_ORGANIZATION: &str = "SELECT organization_id FROM connections WHERE id = $1";
 
@@ -43,9 +46,8 @@ UPDATE connections
 SET name = $3, name_folded = $4, address = $5, target = $6, filter = $7
 WHERE organization_id = $1 AND id = $2";
 
-/// Replaces a target only if it is still the one that was read.
 const UPDATE_TARGET: &str = "
-UPDATE connections SET target = $4 WHERE organization_id = $1 AND id = $2 AND target = $3";
+UPDATE connections SET target = $3 WHERE organization_id = $1 AND id = $2";
 
 const DISABLE: &str = "
 UPDATE connections SET disabled_at = $3, disabled_reason = $4
@@ -236,37 +238,27 @@ impl Database {
         row.map(|(id,)| Tenant(id.into()))
             .ok_or(StoreError::NotFound)
     }
-}
 
-impl Tx {
-    /// Lists the connections of an organization by name.
-    pub async fn connections(&mut self, tenant: Tenant) -> Result<Vec<Connection>, StoreError> {
-        let rows: Vec<Row> = on!(&mut self.connection, |db| {
-            sqlx::query_as(SELECT_ALL)
-                .bind(tenant.uuid())
-                .fetch_all(&mut **db)
-        })?;
-        rows.into_iter().map(Connection::try_from).collect()
-    }
-
-    /// Makes a connection. Events that are recorded from now on are sent to it. Returns
-    /// whether the organization has fewer than [`MAX_CONNECTIONS`]; otherwise, nothing is
-    /// made.
+    /// Makes a connection. Events of changes that are recorded from now on are sent to it.
+    /// Returns whether the organization has fewer than [`MAX_CONNECTIONS`]; otherwise,
+    /// nothing is made.
     ///
     /// # Errors
     /// [`StoreError::Conflict`] when the name is taken, or the id.
     pub async fn insert_connection(
-        &mut self,
+        &self,
         tenant: Tenant,
         actor: &Actor,
         connection: &Connection,
         now: DateTime<Utc>,
     ) -> Result<bool, StoreError> {
-        if self.connections(tenant).await?.len() >= MAX_CONNECTIONS {
+        self.require_events(tenant).await?;
+        let mut tx = self.begin_for(tenant).await?;
+        if tx.connections(tenant).await?.len() >= MAX_CONNECTIONS {
             return Ok(false);
         }
         let inserted = execute!(
-            self,
+            tx,
             sqlx::query(INSERT)
                 .bind(tenant.uuid())
                 .bind(connection.id.0)
@@ -283,15 +275,47 @@ impl Tx {
             return Err(StoreError::Conflict);
         }
         let entry = connection.entry(Action::Connected, Map::new());
-        self.record(tenant, actor, entry, now).await?;
-        self.require_events(tenant).await?;
+        tx.record(tenant, actor, entry, now).await?;
+        tx.commit().await?;
         Ok(true)
     }
+}
 
-    /// Replaces the name, the target and the filter of a connection.
+impl Tx {
+    /// Lists the connections of an organization by name.
+    pub async fn connections(&mut self, tenant: Tenant) -> Result<Vec<Connection>, StoreError> {
+        let rows: Vec<Row> = on!(&mut self.connection, |db| {
+            sqlx::query_as(SELECT_ALL)
+                .bind(tenant.uuid())
+                .fetch_all(&mut **db)
+        })?;
+        rows.into_iter().map(Connection::try_from).collect()
+    }
+
+    /// Reads a connection, and locks it on PostgreSQL.
     ///
     /// # Errors
-    /// [`StoreError::Conflict`] when another one has the name, [`StoreError::NotFound`].
+    /// [`StoreError::NotFound`].
+    pub async fn lock_connection(
+        &mut self,
+        tenant: Tenant,
+        id: ConnectionId,
+    ) -> Result<Connection, StoreError> {
+        execute!(self, sqlx::query(LOCK).bind(tenant.uuid()).bind(id.0))?;
+        let row: Option<Row> = on!(&mut self.connection, |db| {
+            sqlx::query_as(SELECT_ONE)
+                .bind(tenant.uuid())
+                .bind(id.0)
+                .fetch_optional(&mut **db)
+        })?;
+        row.ok_or(StoreError::NotFound)?.try_into()
+    }
+
+    /// Replaces the name, the target and the filter of a connection, which the caller has
+    /// locked before.
+    ///
+    /// # Errors
+    /// [`StoreError::Conflict`] when another one has the name.
     pub async fn update_connection(
         &mut self,
         tenant: Tenant,
@@ -311,9 +335,7 @@ impl Tx {
                 .bind(&after.target)
                 .bind(after.filter_json()?)
         );
-        if or_conflict(updated)? == 0 {
-            return Err(StoreError::NotFound);
-        }
+        or_conflict(updated)?;
         let changes = difference(&before.shown(), &after.shown());
         if changes.is_empty() && before.target == after.target {
             return Ok(());
@@ -322,24 +344,22 @@ impl Tx {
         self.record(tenant, actor, entry, now).await
     }
 
-    /// Replaces an encrypted target, unless it was changed meanwhile. Returns whether it
-    /// was replaced.
+    /// Replaces the encrypted target of a connection by the same one, encrypted by another
+    /// key.
     pub async fn replace_target(
         &mut self,
         tenant: Tenant,
         id: ConnectionId,
-        before: &[u8],
-        after: &[u8],
-    ) -> Result<bool, StoreError> {
-        let replaced = execute!(
+        target: &[u8],
+    ) -> Result<(), StoreError> {
+        execute!(
             self,
             sqlx::query(UPDATE_TARGET)
                 .bind(tenant.uuid())
                 .bind(id.0)
-                .bind(before)
-                .bind(after)
+                .bind(target)
         )?;
-        Ok(replaced > 0)
+        Ok(())
     }
 
     /// Lets a connection send nothing until it is enabled again. The events until then are
@@ -387,7 +407,8 @@ impl Tx {
             .await?;
         let entry = connection.entry(Action::Updated, changed(enabled(false, true)));
         self.record(tenant, actor, entry, now).await?;
-        self.require_events(tenant).await
+        self.wake_worker(tenant);
+        Ok(())
     }
 
     /// Deletes a connection. What was queued for it is not sent.

@@ -437,7 +437,7 @@ impl Due {
         }
         query.push(" ORDER BY d.next_at, d.sequence");
         push_limit(&mut query, self.limit, 0);
-        query.push(DB::SKIP_LOCKED);
+        query.push(DB::FOR_UPDATE).push(DB::SKIP_LOCKED);
         query
     }
 
@@ -656,7 +656,8 @@ impl Tx {
         if replayed == 0 {
             return Err(StoreError::NotFound);
         }
-        self.require_events(tenant).await
+        self.wake_worker(tenant);
+        Ok(())
     }
 
     /// Queues the oldest thousand dead deliveries of a connection again, and returns their
@@ -674,7 +675,7 @@ impl Tx {
                 .bind(connection.0)
                 .bind(now.millis())
         )?;
-        self.require_events(tenant).await?;
+        self.wake_worker(tenant);
         Ok(replayed)
     }
 }

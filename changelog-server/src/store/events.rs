@@ -18,26 +18,14 @@ use sqlx::types::Uuid;
 use sqlx::{FromRow, Postgres, QueryBuilder, Sqlite};
 use tokio::sync::Notify;
 
-use super::engine::{Dialect, Engine, Script, Value, execute, on, push_organization, push_values};
-use super::{Database, StoreError, Tenant, Tx};
+use super::engine::{Dialect, Engine, Script, Value, execute, on, push_limit, push_values};
+use super::{Actor, Database, StoreError, Tenant, Tx};
 
 /// The limit on events that one transaction queues.
 pub const MAX_NEW_EVENTS: usize = 200;
 
 const REQUIRE: &str = "
-INSERT INTO event_organizations (organization_id) VALUES ($1)
-ON CONFLICT (organization_id) DO NOTHING";
-
-const ORGANIZATIONS: &str = "SELECT organization_id FROM event_organizations";
-
-/// On PostgreSQL another server that queues events of the organization waits here.
-const LOCK: &str = "
-UPDATE event_organizations SET organization_id = organization_id WHERE organization_id = $1";
-
-/// The literal limit is [`MAX_NEW_EVENTS`].
-const NEW: &str = "
-SELECT sequence, document FROM events
-WHERE organization_id = $1 AND is_new = 1 ORDER BY sequence LIMIT 200";
+UPDATE organizations SET has_receivers = 1 WHERE id = $1 AND has_receivers = 0";
 
 /// Both read partial indexes, whose rows are what is still to be done.
 const WITH_NEW: &str = "SELECT DISTINCT organization_id FROM events WHERE is_new = 1";
@@ -114,42 +102,53 @@ fn to_json(event: &Event) -> Result<String, StoreError> {
     serde_json::to_string(event).map_err(|error| super::changes::broken(&error))
 }
 
-/// Adds the statement that writes the events of new changes: organization, event as JSON,
-/// time. It writes nothing for organizations without receivers.
-pub(super) fn push_new<DB: Dialect>(script: &mut Script<DB>, events: &[(Tenant, &str, Timestamp)]) {
-    let Some((tenant, ..)) = events.first() else {
-        return;
-    };
-    let query = script.statement(
-        "INSERT INTO events (organization_id, document, created_at, is_new) \
-         SELECT new.column1, new.column2, new.column3, 1 FROM (",
-    );
-    let rows = events.iter().zip(0..);
-    let rows = rows.map(|((tenant, document, at), number): (_, i64)| {
+/// Adds the statement that writes events: organization, event as JSON, time.
+pub(super) fn push_new<'e, DB: Dialect>(
+    script: &mut Script<DB>,
+    events: &[(Tenant, &'e str, Timestamp)],
+) {
+    let row = |(tenant, document, at): &(Tenant, &'e str, Timestamp)| {
         [
             Value::from(tenant.uuid()),
             (*document).into(),
             at.millis().into(),
-            number.into(),
+            1.into(),
         ]
-    });
-    push_values(query, rows);
+    };
+    let rows: Vec<[Value<'_>; 4]> = events.iter().map(row).collect();
+    // The places are in the order of the rows.
+    script.insert(
+        "INSERT INTO events (organization_id, document, created_at, is_new) ",
+        &rows,
+        "",
+    );
+}
+
+/// Selects the new events of an organization, and locks them.
+fn select_new<DB: Dialect>(tenant: Tenant) -> QueryBuilder<DB> {
+    let mut query =
+        QueryBuilder::new("SELECT sequence, document FROM events WHERE organization_id = ");
+    DB::bind(&mut query, tenant.uuid().into());
+    query.push(" AND is_new = 1 ORDER BY sequence");
+    push_limit(&mut query, MAX_NEW_EVENTS as u64, 0);
+    query.push(DB::FOR_UPDATE);
     query
-        .push(") AS new JOIN event_organizations o ON o.organization_id = new.column1 WHERE 1 = 1");
-    push_organization(query, "o.organization_id", Some(tenant.uuid()));
-    if !DB::MIXES_ORGANIZATIONS {
-        // The places are in the order of the request, as they are on SQLite without this.
-        query.push(" ORDER BY new.column4");
-    }
 }
 
 impl Database {
-    /// Reads which organizations have receivers, so that their events are notified of from
-    /// now on, and returns those that have something to queue or to send.
+    /// Lets the changes of the organization have events from now on, because it is about to
+    /// have a receiver. Of requests that are being handled, events may be missing.
+    pub async fn require_events(&self, tenant: Tenant) -> Result<(), StoreError> {
+        let mut tx = self.begin().await?;
+        let required = execute!(tx, sqlx::query(REQUIRE).bind(tenant.uuid()))?;
+        if required > 0 {
+            tx.commit().await?;
+        }
+        Ok(())
+    }
+
+    /// Returns the organizations that have something to queue or to send.
     pub async fn find_event_work(&self) -> Result<HashSet<Tenant>, StoreError> {
-        let known = self.event_organizations().await?;
-        self.notifier
-            .set_event_organizations(known.into_iter().collect());
         let mut lease = self.system().await?;
         let mut tenants = HashSet::new();
         for statement in [WITH_NEW, WITH_PENDING] {
@@ -160,24 +159,15 @@ impl Database {
         Ok(tenants)
     }
 
-    /// Returns what is notified when an organization has new events.
-    pub fn new_events(&self) -> Arc<Notify> {
-        self.notifier.events()
+    /// Returns what is notified when this process has recorded something to queue or to send.
+    pub fn event_work(&self) -> Arc<Notify> {
+        self.notifier.work()
     }
 
-    /// Takes the organizations that have new events. On PostgreSQL, other servers record
-    /// events, too, and not all of them are notified of.
-    pub fn take_with_new_events(&self) -> HashSet<Tenant> {
-        self.notifier.take_with_events()
-    }
-
-    /// Lists the organizations with receivers.
-    pub async fn event_organizations(&self) -> Result<Vec<Tenant>, StoreError> {
-        let rows: Vec<(Uuid,)> = on!(&mut self.system().await?, |db| sqlx::query_as(
-            ORGANIZATIONS
-        )
-        .fetch_all(&mut **db))?;
-        Ok(rows.into_iter().map(|(id,)| Tenant(id.into())).collect())
+    /// Takes the organizations for which this process has recorded something to queue or to
+    /// send.
+    pub fn take_event_work(&self) -> HashSet<Tenant> {
+        self.notifier.take_with_work()
     }
 
     /// Returns whether no other server serves this database.
@@ -187,22 +177,26 @@ impl Database {
 }
 
 impl Tx {
-    /// Lets the organization have events from now on, because it has a receiver.
-    pub async fn require_events(&mut self, tenant: Tenant) -> Result<(), StoreError> {
-        execute!(self, sqlx::query(REQUIRE).bind(tenant.uuid()))?;
+    /// Wakes the worker of this process after the commit, because something may be to be
+    /// queued or sent.
+    pub(super) fn wake_worker(&mut self, tenant: Tenant) {
         let notifier = self.database.notifier.clone();
         self.after_commit.push(Box::pin(async move {
-            notifier.add_event_organization(tenant);
+            notifier.wake_worker([tenant]);
         }));
-        Ok(())
     }
 
-    /// Records an event in the transaction of what it is about.
+    /// Records an event in the transaction of what it is about, if the organization of the
+    /// actor has receivers.
     pub(super) async fn record_event(
         &mut self,
         tenant: Tenant,
+        actor: &Actor,
         event: &Event,
     ) -> Result<(), StoreError> {
+        if !actor.has_receivers {
+            return Ok(());
+        }
         let document = to_json(event)?;
         let events = [(tenant, document.as_str(), event.at)];
         match &mut self.connection {
@@ -217,23 +211,21 @@ impl Tx {
                 script.run(&mut **db).await?;
             }
         }
-        let notifier = self.database.notifier.clone();
-        self.after_commit.push(Box::pin(async move {
-            notifier.events_recorded(tenant);
-        }));
+        self.wake_worker(tenant);
         Ok(())
     }
 
     /// Takes the oldest events that are not queued yet, at most [`MAX_NEW_EVENTS`], in
-    /// order, with the names of services and hosts. On PostgreSQL, until the transaction
-    /// ends, no other one takes events of the organization.
+    /// order, with the names of services and hosts. Another server that takes events of
+    /// the organization waits until the transaction ends, and then finds those that are
+    /// still new.
     pub async fn take_new_events(
         &mut self,
         tenant: Tenant,
     ) -> Result<Vec<NumberedEvent>, StoreError> {
-        execute!(self, sqlx::query(LOCK).bind(tenant.uuid()))?;
-        let rows: Vec<(i64, String)> = on!(&mut self.connection, |db| {
-            sqlx::query_as(NEW).bind(tenant.uuid()).fetch_all(&mut **db)
+        let rows: Vec<(i64, String)> = on!(&mut self.connection, |db| async {
+            let mut query = select_new(tenant);
+            query.build_query_as().fetch_all(&mut **db).await
         })?;
         let mut stored = Vec::with_capacity(rows.len());
         for (sequence, document) in rows {

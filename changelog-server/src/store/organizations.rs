@@ -63,6 +63,12 @@ impl Database {
         Ok(row.into())
     }
 
+    /// Lists all organizations, to read what is in them.
+    pub async fn tenants(&self) -> Result<Vec<Tenant>, StoreError> {
+        let all = self.organizations().await?;
+        Ok(all.into_iter().map(|one| Tenant(one.id)).collect())
+    }
+
     /// Returns whether there is an organization.
     pub async fn has_organizations(&self) -> Result<bool, StoreError> {
         let any: Option<(Uuid,)> = on!(&mut self.system().await?, |db| {

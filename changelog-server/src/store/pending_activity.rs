@@ -85,6 +85,7 @@ impl Tx {
             key: row.key_id.map(ApiKeyId),
             name: row.actor_name,
             address: row.address.and_then(|address| address.parse().ok()),
+            has_receivers: false,
         };
         let entry = Entry {
             action: row.action.0,

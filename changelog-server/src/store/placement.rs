@@ -6,7 +6,7 @@
 
 /// The tables of which every row belongs to one organization, in the order in which
 /// they are distributed: a table comes after those that its foreign keys refer to.
-const OF_ORGANIZATIONS: [&str; 18] = [
+const OF_ORGANIZATIONS: [&str; 17] = [
     "services",
     "service_dependencies",
     "hosts",
@@ -19,7 +19,6 @@ const OF_ORGANIZATIONS: [&str; 18] = [
     "activity",
     "activity_actors",
     "saved_views",
-    "event_organizations",
     "events",
     "connections",
     "deliveries",

@@ -24,7 +24,7 @@ const MAX_USER_AGENT_CHARS: usize = 200;
 /// Joins the membership, so that a removed member has no session.
 const SELECT_BY_TOKEN: &str = "
 SELECT s.user_id, s.organization_id, s.created_at, s.last_seen_at, u.name, u.email, m.role,
-       o.name AS organization_name,
+       o.name AS organization_name, o.has_receivers,
        (SELECT count(*) FROM (SELECT n.at FROM notifications n
             WHERE n.organization_id = s.organization_id AND n.user_id = s.user_id
                 AND n.is_unread = 1 LIMIT 100) AS unread) AS unread
@@ -80,6 +80,8 @@ pub struct Session {
     pub tenant: Tenant,
     /// The name of that organization.
     pub organization_name: String,
+    /// Whether it has receivers of events.
+    pub has_receivers: bool,
     /// The person who is signed in.
     pub person: Person,
     /// The number of unread notifications, counted up to 100.
@@ -124,6 +126,7 @@ struct SessionRow {
     email: String,
     role: Text<Role>,
     organization_name: String,
+    has_receivers: i64,
     unread: i64,
 }
 
@@ -160,6 +163,7 @@ impl Database {
                 id: hash,
                 tenant: Tenant(row.organization_id),
                 organization_name: row.organization_name,
+                has_receivers: row.has_receivers != 0,
                 person: Person {
                     id: row.user_id,
                     name: row.name,

@@ -165,7 +165,7 @@ fn select_services<DB: Dialect>(tenant: Tenant, ids: Vec<Uuid>) -> QueryBuilder<
 impl Tx {
     /// Starts a subscription of the actor, or changes its options, and records it. Returns
     /// whether the person has at most [`MAX_SUBSCRIPTIONS`]; otherwise nothing is saved.
-    /// The caller has called [`Tx::require_events`] in another transaction before.
+    /// The caller has called [`Database::require_events`] before.
     pub async fn set_subscription(
         &mut self,
         tenant: Tenant,

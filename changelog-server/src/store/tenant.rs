@@ -34,6 +34,9 @@ pub struct Actor {
     pub name: String,
     /// From where; `None` for the operator, who needs no network.
     pub address: Option<IpAddr>,
+    /// Whether receivers get the events of changes that the actor makes: `false` if the
+    /// organization had none when the actor was authenticated.
+    pub has_receivers: bool,
 }
 
 impl Actor {
@@ -44,6 +47,7 @@ impl Actor {
             key: None,
             name: name.to_owned(),
             address: Some(address),
+            has_receivers: false,
         }
     }
 
@@ -79,6 +83,7 @@ impl Actor {
             key: None,
             name: OPERATOR.to_owned(),
             address: None,
+            has_receivers: false,
         }
     }
 }

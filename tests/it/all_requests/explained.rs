@@ -14,9 +14,6 @@ const MAX_ROWS: f64 = 30_000.0;
 /// index; PostgreSQL does not use one for a single page.
 const SMALL: [&str; 2] = ["pending_activity", "setup_token"];
 
-/// A table of which all rows are read, every ten seconds.
-const READ_AS_A_WHOLE: &str = "event_organizations";
-
 /// A statement with the plan by which it was run.
 #[derive(Debug)]
 pub(super) struct Explained {
@@ -147,7 +144,7 @@ impl Step {
         let is = |kind: &str| self.name.starts_with(kind);
         let is_first_rows = self.parents.last().is_some_and(|parent| parent == "Limit");
         if let Some((_, table)) = self.name.split_once("Seq Scan on ") {
-            if SMALL.contains(&table) || table == READ_AS_A_WHOLE {
+            if SMALL.contains(&table) {
                 return false;
             }
             // Any few rows.

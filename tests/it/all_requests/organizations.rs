@@ -22,7 +22,7 @@ use changelog_tests::{Organization, Postgres, TestApp, send, text};
 const PARTITIONS: usize = 8;
 
 /// Statements that need the rows of all organizations, and why.
-const EXCEPTIONS: [(&str, &str); 9] = [
+const EXCEPTIONS: [(&str, &str); 7] = [
     (
         "DELETE FROM idempotency WHERE (organization_id, scope) IN",
         "deletes the oldest expired rows, every ten minutes",
@@ -40,20 +40,12 @@ const EXCEPTIONS: [(&str, &str); 9] = [
         "the same",
     ),
     (
-        "INSERT INTO events ",
-        "of values that it has itself, if a row of the same organization exists",
-    ),
-    (
         "SELECT DISTINCT organization_id FROM events",
         "finds what is to be queued, every ten seconds",
     ),
     (
         "SELECT DISTINCT organization_id FROM deliveries",
         "finds what is to be sent, every ten seconds",
-    ),
-    (
-        "SELECT organization_id FROM event_organizations",
-        "lists the organizations that have receivers, every ten seconds",
     ),
     (
         "SELECT organization_id FROM connections WHERE id =",
@@ -317,7 +309,7 @@ impl<'p> Log<'p> {
             assert!(
                 needs_one_node
                     || has("DELETE FROM pending_activity ")
-                    || has("UPDATE event_organizations "),
+                    || has("SELECT sequence, document FROM events "),
                 "{tables:?} in {statements:#?}"
             );
             if has("INSERT INTO changes ") {

@@ -29,7 +29,7 @@ const FUNCTIONS: [&str; 4] = [
 
 /// 20,000 organizations, each with a person, a key and a session; fifty of them also have
 /// services, hosts and changes. PostgreSQL scans small tables, so no table is small.
-const OTHER_ORGANIZATIONS: [&str; 21] = [
+const OTHER_ORGANIZATIONS: [&str; 20] = [
     "CREATE UNLOGGED TABLE others AS
         SELECT n, id_at(1600000000000 + n, n, n * 7919) AS organization_id,
             id_at(1600000000000 + n, n, n) AS id, sha256(n::text::bytea) AS hash,
@@ -59,7 +59,6 @@ const OTHER_ORGANIZATIONS: [&str; 21] = [
         SELECT organization_id, id, 'daily', 'token-' || n, CASE WHEN n <= 2000 THEN now + 86400000 + n END,
             0, 0
         FROM others",
-    "INSERT INTO event_organizations (organization_id) SELECT organization_id FROM others",
     "INSERT INTO events (organization_id, document, created_at, is_new)
         SELECT organization_id, '{}', now, NULL FROM others, generate_series(1, 4)",
     "INSERT INTO connections (organization_id, id, kind, name, name_folded, address, target, filter,

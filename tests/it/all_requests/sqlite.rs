@@ -56,10 +56,8 @@ const UNINDEXED_COLUMNS: [(&str, &str, &str); 10] = [
     ("sessions", "organization_id", "a person has few sessions"),
 ];
 
-/// What is read completely: the organizations with receivers, and the partial indexes of
-/// what is still to be sent.
-const OPEN_WORK: [&str; 3] = [
-    "SCAN event_organizations",
+/// What is read completely: the partial indexes of what is still to be sent.
+const OPEN_WORK: [&str; 2] = [
     "SCAN deliveries USING COVERING INDEX deliveries_due",
     "SCAN events USING COVERING INDEX events_new",
 ];

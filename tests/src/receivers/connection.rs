@@ -21,6 +21,8 @@ const DRIP: Duration = Duration::from_millis(100);
 pub(super) async fn accept(listener: TcpListener, state: Arc<Mutex<State>>) {
     let mut connections = JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
+        // The answers are written in parts.
+        stream.set_nodelay(true).expect("a socket");
         lock(&state).connections += 1;
         let state = Arc::clone(&state);
         // The client may close the connection at any time.

@@ -119,6 +119,11 @@ impl Receiver {
         lock(&self.state).requests.clone()
     }
 
+    /// Returns the number of requests until now.
+    pub fn count(&self) -> usize {
+        lock(&self.state).requests.len()
+    }
+
     /// Returns the number of connections until now, with or without a request.
     pub fn connections(&self) -> usize {
         lock(&self.state).connections
@@ -143,11 +148,10 @@ impl Receiver {
     pub async fn wait_for(&self, count: usize) -> Vec<Received> {
         let deadline = Instant::now() + WAIT_TIMEOUT;
         loop {
-            let requests = self.requests();
-            if requests.len() >= count {
-                return requests;
+            let received = self.count();
+            if received >= count {
+                return self.requests();
             }
-            let received = requests.len();
             assert!(Instant::now() < deadline, "{received} of {count} requests");
             tokio::time::sleep(Duration::from_millis(10)).await;
         }

@@ -132,7 +132,10 @@ impl Viewer {
     /// Returns the actor for the activity log.
     pub(crate) fn actor(&self) -> Actor {
         let person = &self.session.person;
-        Actor::person(person.id, &person.name, self.address)
+        Actor {
+            has_receivers: self.session.has_receivers,
+            ..Actor::person(person.id, &person.name, self.address)
+        }
     }
 
     pub(crate) fn may_write(&self) -> bool {

@@ -389,9 +389,16 @@ impl Database {
         Ok(())
     }
 
-    /// Reports changes that were committed to the followers of their organizations.
+    /// Reports changes that were committed to the followers of their organizations, and
+    /// their events to the worker.
     fn notify(&self, creations: &[&Creation]) {
         let drafts = creations.iter().flat_map(|one| &one.drafts);
+        self.notifier.wake_worker(
+            drafts
+                .clone()
+                .filter_map(Draft::event)
+                .map(|(tenant, ..)| tenant),
+        );
         self.notifier.notify(drafts.map(Draft::creation_entry));
     }
 }

@@ -47,7 +47,7 @@ impl Tx {
             changes: Differences::new(),
             reason: None,
         };
-        self.record_event(tenant, &event).await?;
+        self.record_event(tenant, actor, &event).await?;
         Ok(event.change)
     }
 }

@@ -37,7 +37,6 @@ pub struct Draft {
     pub(super) words: String,
     /// The event that receivers are sent, as JSON; empty if none is sent.
     event: String,
-    is_silent: bool,
     pub(super) activity_id: ActivityId,
     pub(super) metadata: Map<String, Value>,
 }
@@ -85,20 +84,11 @@ impl Draft {
             document: String::new(),
             words,
             event: String::new(),
-            is_silent: false,
             activity_id: new_id(now).into(),
             metadata: metadata.as_object().cloned().unwrap_or_default(),
         };
         draft.assign_id(id.into())?;
         Ok(draft)
-    }
-
-    /// Sends no receiver that the change was created.
-    #[must_use]
-    pub fn silent(mut self) -> Self {
-        self.is_silent = true;
-        self.event.clear();
-        self
     }
 
     /// Assigns a random id of the same millisecond.
@@ -143,7 +133,7 @@ impl Draft {
             StoreError::Unavailable("the clock is beyond what an id can hold".into())
         })?;
         self.document = document(&self.change);
-        if !self.is_silent {
+        if self.actor.has_receivers {
             self.event = self.event_json();
         }
         Ok(())

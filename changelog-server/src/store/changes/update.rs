@@ -75,7 +75,7 @@ impl Tx {
             changes: differences,
             reason: patch.reason.clone(),
         };
-        self.record_event(tenant, &event).await?;
+        self.record_event(tenant, actor, &event).await?;
         let mut metadata = changed(changes);
         if let Some(reason) = &patch.reason {
             metadata.insert("reason".to_owned(), reason.as_str().into());

@@ -19,7 +19,9 @@ pub(crate) trait Dialect: Database {
     /// Whether a UNION ALL whose parts are indexed in the wanted order reads them
     /// only as far as its LIMIT needs.
     const MERGES_LAZILY: bool;
-    /// What ends a SELECT that locks its rows, without those that are locked already.
+    /// What ends a SELECT that locks its rows.
+    const FOR_UPDATE: &'static str;
+    /// What follows it to leave out those that are locked already.
     const SKIP_LOCKED: &'static str;
 
     /// Adds a value to a query.
@@ -55,14 +57,15 @@ pub(crate) enum Value<'v> {
 }
 
 macro_rules! dialect {
-    ($database:ty, scripts: $scripts:literal, shared: $shared:literal, lock: $lock:literal,
-        words: $words:expr, in: $push_in:expr) => {
+    ($database:ty, scripts: $scripts:literal, shared: $shared:literal,
+        lock: ($lock:literal, $skip:literal), words: $words:expr, in: $push_in:expr) => {
         impl Dialect for $database {
             const SCRIPTS: bool = $scripts;
             const SORT_KEYS_ARE_GLOBAL: bool = $shared;
             const MIXES_ORGANIZATIONS: bool = $shared;
             const MERGES_LAZILY: bool = $shared;
-            const SKIP_LOCKED: &'static str = $lock;
+            const FOR_UPDATE: &'static str = $lock;
+            const SKIP_LOCKED: &'static str = $skip;
 
             fn bind(query: &mut QueryBuilder<Self>, value: Value<'_>) {
                 match value {
@@ -100,8 +103,8 @@ macro_rules! dialect {
         }
     };
 }
-dialect!(Sqlite, scripts: true, shared: true, lock: "", words: ("", ""), in: push_list);
-dialect!(Postgres, scripts: false, shared: false, lock: " FOR UPDATE SKIP LOCKED",
+dialect!(Sqlite, scripts: true, shared: true, lock: ("", ""), words: ("", ""), in: push_list);
+dialect!(Postgres, scripts: false, shared: false, lock: (" FOR UPDATE", " SKIP LOCKED"),
     words: ("array_to_tsvector(string_to_array(", ", ' '))"), in: push_array);
 
 fn push_list<T>(query: &mut QueryBuilder<Sqlite>, values: Vec<T>)

@@ -84,13 +84,12 @@ pub(in crate::dashboard) async fn create(app: App, mut request: Request) -> ApiR
         connection,
         signing_secret,
     } = prepared.map_err(|error| ApiError::internal(&error))?;
-    let mut tx = app.store.begin_for(tenant).await?;
-    let inserted = tx
+    let inserted = app
+        .store
         .insert_connection(tenant, &viewer.actor(), &connection, now)
         .await;
     let problem = match inserted {
         Ok(true) => {
-            tx.commit().await?;
             let Some(secret) = signing_secret else {
                 return Ok(page::see_other(&format!("{PATH}/{id}?done=connected")));
             };
@@ -105,8 +104,6 @@ pub(in crate::dashboard) async fn create(app: App, mut request: Request) -> ApiR
             ("", most)
         }
         Err(StoreError::Conflict) => {
-            // On SQLite the open transaction would keep others from writing.
-            drop(tx);
             if let Ok(connection) = app.store.connection(tenant, id).await {
                 let shown = Shown {
                     status: 409,

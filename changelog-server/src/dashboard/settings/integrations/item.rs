@@ -182,11 +182,12 @@ pub(in crate::dashboard) async fn update(app: App, mut request: Request) -> ApiR
     let refused = match form::read_patch(&app, tenant, kind, &target, &form).await {
         Ok(patch) => {
             let secrets = app.integrations.secrets();
-            let after = setup::patched(secrets, tenant, &connection, patch);
-            let after = after.map_err(|error| ApiError::internal(&error))?;
             let mut tx = app.store.begin_for(tenant).await?;
+            let before = tx.lock_connection(tenant, connection.id).await?;
+            let after = setup::patched(secrets, tenant, &before, patch);
+            let after = after.map_err(|error| ApiError::internal(&error))?;
             let updated = tx
-                .update_connection(tenant, &viewer.actor(), &connection, &after, app.now())
+                .update_connection(tenant, &viewer.actor(), &before, &after, app.now())
                 .await;
             match updated {
                 Ok(()) => {
@@ -240,11 +241,12 @@ pub(in crate::dashboard) async fn rotate(app: App, request: Request) -> ApiResul
         return Err(ApiError::unknown_path());
     }
     let (tenant, now) = (viewer.tenant(), app.now());
-    let rotated = setup::rotated(app.integrations.secrets(), tenant, &connection, now.into());
-    let rotated = rotated.map_err(|error| ApiError::internal(&error))?;
     let mut tx = app.store.begin_for(tenant).await?;
+    let before = tx.lock_connection(tenant, connection.id).await?;
+    let rotated = setup::rotated(app.integrations.secrets(), tenant, &before, now.into());
+    let rotated = rotated.map_err(|error| ApiError::internal(&error))?;
     let after = &rotated.connection;
-    tx.update_connection(tenant, &viewer.actor(), &connection, after, now)
+    tx.update_connection(tenant, &viewer.actor(), &before, after, now)
         .await?;
     tx.commit().await?;
     let shown = Shown {
