@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use changelog_tests::database::{Db, fetch};
 use changelog_tests::receivers::{Receiver, webhook};
-use changelog_tests::{TestApp, on_both};
+use changelog_tests::{Server, TestApp, on_both, on_one};
 use serde_json::json;
 
 use super::{ALLOWED, allow_receivers, connect, connect_as};
@@ -16,6 +16,25 @@ on_both!(
     organizations_without_receivers_have_no_events,
     receivers_of_private_networks_are_refused,
 );
+
+on_one!(process: proxies_of_the_environment_are_ignored);
+
+async fn proxies_of_the_environment_are_ignored(mut app: TestApp) {
+    let (receiver, proxy) = (Receiver::start().await, Receiver::start().await);
+    let mut command = app.serve_command();
+    command.args(ALLOWED);
+    for variable in ["http_proxy", "https_proxy", "all_proxy"] {
+        command.env(variable, proxy.base());
+        command.env(variable.to_uppercase(), proxy.base());
+    }
+    app.server.kill9();
+    app.server = Server::start(command).await.expect("it starts");
+    let hook = connect(&app, "hook", &receiver);
+    app.key().change("Deploy").await;
+    hook.newest(&app, |one| one["state"] == "delivered").await;
+    assert_eq!(receiver.count(), 1);
+    assert_eq!(proxy.connections(), 0);
+}
 
 async fn events_are_signed_and_in_order(mut app: TestApp) {
     allow_receivers(&mut app).await;

@@ -3,13 +3,16 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use changelog_tests::receivers::Receiver;
+use changelog_tests::receivers::{Receiver, webhook};
 use changelog_tests::{TestApp, on_both};
 
 use super::{ALLOWED, allow_receivers, connect, connect_as};
 
+const INTEGRATIONS: &str = "/settings/integrations";
+
 on_both!(
     keys_are_replaced_while_the_service_runs,
+    a_secret_and_a_name_are_changed_at_the_same_time,
     a_connection_of_another_key_is_disabled,
 );
 
@@ -38,12 +41,58 @@ async fn keys_are_replaced_while_the_service_runs(mut app: TestApp) {
     let paths: Vec<&str> = requests.iter().map(|one| one.path.as_str()).collect();
     assert!(paths.contains(&"/T0SECRET/B0SECRET"), "{paths:?}");
     hook.newest(&app, |one| one["state"] == "delivered").await;
+    // What the service encrypts now has the new key, too.
+    app.try_admin(&["secrets", "rotate"], "");
+    let later = format!("{}/later", receiver.base());
+    let fields = [
+        ("kind", "slack"),
+        ("name", "Later"),
+        ("url", &later),
+        ("events", "change.created"),
+    ];
+    app.browser()
+        .await
+        .post_form(INTEGRATIONS, &fields)
+        .await
+        .is(303);
+    app.restart_with(&ALLOWED).await;
+    app.key().change("Deploy again").await;
+    let requests = receiver.wait_for(5).await;
+    assert!(requests.iter().any(|one| one.path == "/later"));
     // Nothing of it is in the database.
     for path in files(app.folder()) {
         let bytes = fs::read(&path).expect("a file");
         let text = String::from_utf8_lossy(&bytes);
         assert!(!text.contains("B0SECRET"), "{}", path.display());
         assert!(!text.contains(&hook.secret), "{}", path.display());
+    }
+}
+
+async fn a_secret_and_a_name_are_changed_at_the_same_time(mut app: TestApp) {
+    allow_receivers(&mut app).await;
+    let receiver = Receiver::start().await;
+    let hook = connect(&app, "hook", &receiver);
+    let owner = app.browser().await;
+    let path = format!("{INTEGRATIONS}/{}", hook.id);
+    let rotate_path = format!("{path}/rotate");
+    for round in 0..20 {
+        let name = format!("Round {round}");
+        let fields = [("name", name.as_str()), ("events", "change.created")];
+        let (rotated, saved) = tokio::join!(
+            owner.post_form(&rotate_path, &[]),
+            owner.post_form(&path, &fields)
+        );
+        rotated.is(200);
+        saved.is(303);
+        let (_, secret) = rotated
+            .text
+            .split_once("id=\"new-signing-secret\">")
+            .expect("a secret");
+        let (secret, _) = secret.split_once('<').expect("an end");
+        assert_eq!(hook.shown(&app)["name"], name);
+        app.key().change("Deploy").await;
+        let requests = receiver.wait_for(round + 1).await;
+        webhook::check(&requests[round], secret).expect("signed by the new secret");
     }
 }
 

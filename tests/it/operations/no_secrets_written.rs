@@ -2,11 +2,13 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use changelog_tests::client::form;
-use changelog_tests::{Engine, Postgres, TestApp, send, sign_in, text};
+use changelog_tests::receivers::Receiver;
+use changelog_tests::{Answer, Engine, Postgres, TestApp, send, sign_in, text};
 
 /// Returns all files in a folder and its subfolders.
 fn files(folder: &Path) -> Vec<PathBuf> {
@@ -33,6 +35,7 @@ async fn use_everything(app: &mut TestApp) -> Vec<(&'static str, String)> {
     // The log has all levels.
     let mut command = app.serve_command();
     command
+        .args(["--allow-receivers", "127.0.0.0/8"])
         .env("CHANGELOG_LOG", "trace")
         .env("CHANGELOG_LOG_FORMAT", "json");
     app.server.kill9();
@@ -89,7 +92,8 @@ async fn use_everything(app: &mut TestApp) -> Vec<(&'static str, String)> {
     ];
     assert!(app.try_admin(&arguments, new_password).status.success());
     let latest = sign_in(&anonymous, &owner.email, new_password).await;
-    vec![
+    let mut secrets = use_connections(app).await;
+    secrets.extend([
         ("the key", owner.key.clone()),
         ("the random part of the key", owner.key[6..38].to_owned()),
         ("a revoked key", text(&revoked["key"])),
@@ -105,6 +109,61 @@ async fn use_everything(app: &mut TestApp) -> Vec<(&'static str, String)> {
             "the latest session",
             latest.split_once('=').expect("a value").1.to_owned(),
         ),
+    ]);
+    secrets
+}
+
+/// Sends to receivers that repeat the secrets that they were sent, and to one that is not
+/// there, and returns the secrets.
+async fn use_connections(app: &TestApp) -> Vec<(&'static str, String)> {
+    let receiver = Receiver::start().await;
+    receiver.answer_by(|request| {
+        let authorization = request.header("authorization");
+        Answer::text(403, &format!("no {} {authorization}", request.path))
+    });
+    let closed = Receiver::start().await.base();
+    let (path, token) = ("slack-path-4711", "glsa_grafana-token-4711");
+    let connect = |kind: &str, name: &str, url: &str, flags: &[&str]| {
+        let organization = &app.organization.id;
+        let mut arguments = vec!["--json", "integration", "create", "--org", organization];
+        arguments.extend(["--kind", kind, "--name", name, "--url", url]);
+        arguments.extend(flags);
+        let made = app.try_admin(&arguments, token);
+        assert!(made.status.success(), "{made:?}");
+        serde_json::from_slice::<Value>(&made.stdout).expect("JSON")
+    };
+    let base = receiver.base();
+    let webhook = connect("webhook", "Hook", &receiver.url(), &[]);
+    let all = [
+        connect("slack", "Slack", &format!("{base}/{path}"), &[]),
+        connect("grafana", "Grafana", &base, &["--token-file", "-"]),
+        connect("teams", "Gone", &format!("{closed}/{path}"), &[]),
+        webhook.clone(),
+    ];
+    // Grafana gets what has happened and is no small risk.
+    let body = json!({ "title": "sent to receivers", "status": "completed", "risk_level": "high" });
+    app.key().create("/api/changes", body).await;
+    for one in &all {
+        let deliveries = [
+            "integration",
+            "deliveries",
+            one["id"].as_str().expect("an id"),
+        ];
+        let deadline = Instant::now() + Duration::from_mins(1);
+        loop {
+            let shown = app.admin(&deliveries);
+            if shown[0]["attempts"].as_i64() > Some(0) && shown[0]["is_claimed"] != true {
+                break;
+            }
+            assert!(Instant::now() < deadline, "{one}: {shown}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+    assert_eq!(receiver.count(), 3);
+    vec![
+        ("the secret of a webhook", text(&webhook["secret"])),
+        ("the address of a chat", path.to_owned()),
+        ("the token of Grafana", token.to_owned()),
     ]
 }
 
