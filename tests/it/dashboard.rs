@@ -20,6 +20,7 @@ mod mails;
 mod members;
 mod names;
 mod one_time_forms;
+mod overview;
 mod pages;
 mod progress;
 mod roles;
