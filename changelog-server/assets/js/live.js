@@ -3,6 +3,8 @@
 // the service does not answer.
 const POLL_MS = 15000;
 const REVALIDATE_MS = 60000;
+// For parts that change without an event, such as deliveries.
+const OFTEN_MS = 2000;
 const RETRY_MS = 4000;
 // The service sends an event every 5 s.
 const SILENT_MS = 11000;
@@ -16,6 +18,15 @@ const clock = (at) =>
 /** The key of a row of a list, by which new rows are recognized: its own, or the record's page. */
 const rowKey = (row) => row.dataset.key ?? row.querySelector("a")?.getAttribute("href").match(/^\/\w+\/[0-9a-f-]{36}$/)?.[0];
 const rowsOf = (part) => [...part.querySelectorAll("li, tbody tr")].filter((row) => rowKey(row));
+
+/** Finds the focused element of a part in the next version of its row. */
+function focusedIn(part, next) {
+  const focused = document.activeElement;
+  const row = rowsOf(part).find((one) => one.contains(focused));
+  const after = row && rowsOf(next).find((one) => rowKey(one) === rowKey(row));
+  const index = row && [...row.querySelectorAll(focused.tagName)].indexOf(focused);
+  return after?.querySelectorAll(focused.tagName)[index] ?? after?.querySelector("a");
+}
 
 /**
  * Replaces the parts of the page that have changed, except those that the user is working in,
@@ -32,8 +43,16 @@ function livePage() {
   button.hidden = true;
   document.body.append(button);
   const isTyped = (part) => [...part.querySelectorAll("input")].some((field) => field.value !== field.defaultValue);
-  const isBusy = (part) =>
-    part.matches(":hover") || part.contains(document.activeElement) || part.querySelector("details[open], [data-current]") || isTyped(part);
+  const keys = (part) => rowsOf(part).map(rowKey).join();
+  // Nothing moves under the pointer or the focus if a list keeps its rows.
+  const keepsRows = (part, next) => keys(part) && keys(part) === keys(next) && !part.querySelector("svg");
+  const isBusy = (part, next) => {
+    const isFocused = part.contains(document.activeElement);
+    return ((isFocused || part.matches(":hover")) && !keepsRows(part, next)) ||
+      (isFocused && !focusedIn(part, next)) ||
+      part.querySelector("details[open], [data-current]") ||
+      isTyped(part);
+  };
   const newRows = (part, next) => {
     const known = new Set(rowsOf(part).map(rowKey));
     return rowsOf(next).filter((row) => !known.has(rowKey(row)));
@@ -41,11 +60,13 @@ function livePage() {
   const replace = (part, next) => {
     const top = window.scrollY;
     const marked = newRows(part, next);
+    const focused = focusedIn(part, next);
     sent.set(next.dataset.live, { html: next.outerHTML, text: next.textContent });
     part.replaceWith(next);
     enhance(next);
     for (const row of marked) row.dataset.fresh = "";
     setTimeout(() => marked.forEach((row) => delete row.dataset.fresh), MARK_MS);
+    focused?.focus({ preventScroll: true });
     window.scrollTo({ top, behavior: "instant" });
   };
   const show = (page, isForced = false) => {
@@ -54,7 +75,7 @@ function livePage() {
       const name = part.dataset.live;
       const next = page.querySelector(`[data-live="${name}"]`);
       if (!next || next.outerHTML === sent.get(name)?.html) continue;
-      if (!isForced && isBusy(part)) left.push([part, next]);
+      if (!isForced && isBusy(part, next)) left.push([part, next]);
       else replace(part, document.adoptNode(next));
     }
     pending = left.length > 0 ? page : null;
@@ -170,8 +191,10 @@ function followPage() {
     const response = await fetch(location.href, { headers, redirect: "manual", signal: AbortSignal.timeout(ANSWER_MS) });
     if (response.type === "opaqueredirect") return lost("signed out");
     if ([403, 404].includes(response.status)) return lost("gone");
-    if (response.status !== 304 && !response.ok) return lost("unreachable");
-    if (response.ok) {
+    // A list whose filters are refused is an answer, too.
+    const isPage = response.ok || response.status === 400;
+    if (response.status !== 304 && !isPage) return lost("unreachable");
+    if (isPage) {
       const page = new DOMParser().parseFromString(await response.text(), "text/html");
       const now = page.querySelector("[data-organization]")?.dataset.organization;
       if (now !== organization()) return location.reload();
@@ -202,7 +225,8 @@ function followPage() {
       close();
       refresh();
     }
-    const pause = failures > 0 ? RETRY_MS : isLive ? REVALIDATE_MS : POLL_MS;
+    const isOften = document.querySelector("[data-live-often]");
+    const pause = failures > 0 ? RETRY_MS : isOften ? OFTEN_MS : isLive ? REVALIDATE_MS : POLL_MS;
     if (Date.now() - askedAt >= pause) refresh();
   }, 1000);
   document.addEventListener("visibilitychange", () => (document.hidden ? close() : refresh()));

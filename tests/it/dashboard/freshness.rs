@@ -14,6 +14,7 @@ on_one!(
     what_was_typed_survives_the_end_of_a_session,
     what_a_page_has_missed_is_shown_when_the_pointer_leaves,
     a_page_shows_nothing_when_nothing_is_new,
+    a_list_with_refused_filters_is_up_to_date,
     the_events_of_a_page_end_with_its_session;
     process:
     a_page_says_that_the_service_does_not_answer,
@@ -172,6 +173,16 @@ async fn a_page_shows_nothing_when_nothing_is_new(app: TestApp) {
     assert!(!browser.has(".fresh:not([hidden])").await);
     assert!(!browser.has("[data-fresh]").await);
     assert_eq!(browser.console().await, [""; 0]);
+}
+
+async fn a_list_with_refused_filters_is_up_to_date(app: TestApp) {
+    let Some(browser) = Chromium::start().await else {
+        return;
+    };
+    for path in ["/activity?since=nonsense", "/changes?since=nonsense"] {
+        open_live(&browser, &app, path).await;
+        assert!(!browser.has(".lost").await, "{path}");
+    }
 }
 
 async fn the_events_of_a_page_end_with_its_session(app: TestApp) {

@@ -11,6 +11,7 @@ use changelog_tests::{TestApp, on_one};
 on_one!(
     kinds_are_chosen_in_a_browser,
     a_receiver_is_connected_broken_and_repaired,
+    deliveries_update_live,
 );
 
 async fn kinds_are_chosen_in_a_browser(app: TestApp) {
@@ -152,4 +153,65 @@ async fn a_receiver_is_connected_broken_and_repaired(mut app: TestApp) {
     let text = open_until(&browser, &log, "connected the integration").await;
     assert!(text.contains("changed the integration"), "{text}");
     assert_eq!(browser.console().await, [""; 0]);
+}
+
+async fn deliveries_update_live(mut app: TestApp) {
+    let Some(browser) = Chromium::start().await else {
+        return;
+    };
+    app.restart_with(&["--allow-receivers", "127.0.0.0/8"])
+        .await;
+    let receiver = Receiver::start().await;
+    let owner = app.browser().await;
+    let mut fields = super::webhook("Bot");
+    let url = receiver.url();
+    fields[2] = ("url", &url);
+    let path = super::connect(&owner, &fields).await;
+    for number in 0..20 {
+        let title = format!("Deploy {number}");
+        app.key().completed_change(&title).await;
+    }
+    receiver.wait_for(20).await;
+    sign_in(&browser, &app, &app.organization).await;
+    open_until(&browser, &format!("{}{path}", app.url()), "Queued\n0").await;
+    browser.wait_for("[data-freshness='live']").await;
+    browser.script("window.mark = 'the same page'").await;
+
+    // A delivery that is replayed by another user, and takes its time.
+    receiver.answer_with(Answer::ok().after(Duration::from_secs(4)));
+    let focus = "const row = document.querySelectorAll('.deliveries [data-key]')[12];
+        row.querySelector('a').focus();
+        window.scrollTo(0, 500);
+        return row.dataset.key";
+    let sequence = browser.script(focus).await;
+    let sequence = sequence.as_str().expect("a delivery").to_owned();
+    let top = browser.script("return window.scrollY").await;
+    let replayed = [("sequence", &*sequence)];
+    owner
+        .post_form(&format!("{path}/replay"), &replayed)
+        .await
+        .is(303);
+    let in_row = |state: &str| format!("[data-key='{sequence}'] .status.{state}");
+    browser.wait_for(&in_row("in_progress")).await;
+    assert_eq!(browser.texts("dl.facts dd").await[4], "1", "it is queued");
+    browser.wait_for(&in_row("completed")).await;
+    let focused = "return document.activeElement.closest('[data-key]')?.dataset.key";
+    assert_eq!(browser.script(focused).await, sequence);
+    assert_eq!(browser.script("return window.scrollY").await, top);
+
+    // New deliveries do not move the row with the focus.
+    receiver.answer_with(Answer::ok());
+    app.key().completed_change("Deploy another").await;
+    browser.wait_for_text("Show 1 new entry").await;
+    browser.script("document.activeElement.blur()").await;
+    browser.wait_for_text("Deploy another").await;
+    let mark = browser.script("return window.mark").await;
+    assert_eq!(mark, "the same page", "it was loaded again");
+    assert_eq!(browser.console().await, [""; 0]);
+
+    // Without scripts, a reload shows the same.
+    let reader = Chromium::without_scripts().await.expect("another browser");
+    sign_in(&reader, &app, &app.organization).await;
+    let text = open_until(&reader, &format!("{}{path}", app.url()), "Deploy another").await;
+    assert!(text.contains("Delivered"), "{text}");
 }

@@ -2,6 +2,7 @@
 
 use askama::Template;
 use changelog_core::{ConnectionKind, Environment, RiskLevel, Status};
+use http::Method;
 use warp::reply::Response;
 
 use super::deliveries::{self, Deliveries};
@@ -133,6 +134,10 @@ pub(super) async fn show(
         deliveries,
         connection,
     };
+    // Answers to forms may have a secret.
+    if request.method == Method::GET {
+        return page::render_live(request, &page);
+    }
     page::render(status, &page)
 }
 
