@@ -54,7 +54,7 @@ static FIELDS: LazyLock<Vec<Field>> = LazyLock::new(|| {
         ("status", FieldKind::Choice { words, .. }) => Field {
             kind: FieldKind::Choice {
                 words,
-                none: Some("Automatic (completed, or planned if scheduled)"),
+                none: Some("Completed, or as scheduled"),
             },
             ..field
         },
