@@ -5,6 +5,7 @@ mod clock_changes;
 mod connections;
 mod demo;
 mod durability;
+mod late_answers;
 mod no_secrets_written;
 mod organization_fairness;
 mod poll_times;

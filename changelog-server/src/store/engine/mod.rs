@@ -17,6 +17,7 @@ mod files;
 mod generation;
 mod merged;
 mod open;
+mod postgres_begin;
 mod postgres_pool;
 mod readers;
 mod script;

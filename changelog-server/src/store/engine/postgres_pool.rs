@@ -18,6 +18,8 @@ use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{Connection, PgConnection, PgPool, Postgres, QueryBuilder, SqlStr, Transaction};
 
+use super::postgres_begin::begin;
+
 /// How long a caller waits for a connection.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(2);
 /// For how long a statement waits for a lock.
@@ -129,14 +131,14 @@ impl PostgresPool {
         &self,
         planning: Planning,
     ) -> Result<PostgresConnection, sqlx::Error> {
-        let begin = match (self.route, planning) {
+        let statements = match (self.route, planning) {
             (Route::Direct, planning) => {
                 return Ok(PostgresConnection::Session(self.session(planning).await?));
             }
             (Route::Pooler, Planning::Automatic) => &self.begin_reading,
             (Route::Pooler, Planning::ForValues) => &self.begin_reading_for_values,
         };
-        let transaction = self.pool.begin_with(begin.clone()).await?;
+        let transaction = begin(&self.pool, statements).await?;
         Ok(PostgresConnection::InTransaction(transaction))
     }
 
@@ -188,7 +190,7 @@ impl PostgresPool {
     pub(super) async fn begin(&self) -> Result<Transaction<'static, Postgres>, sqlx::Error> {
         // A transaction needs a connection of the pool, which may have none left.
         drop(self.take_idle(Planning::Automatic));
-        self.pool.begin_with(self.begin.clone()).await
+        begin(&self.pool, &self.begin).await
     }
 
     /// Makes a pool for notifications, with a connection that listens and one that
