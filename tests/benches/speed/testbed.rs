@@ -132,6 +132,7 @@ impl Testbed {
             key,
             query,
             count,
+            ..
         } = expected;
         let and = if query.is_empty() { "" } else { "&" };
         let request = work::get(key, &format!("/api/changes?per_page=25{and}{query}"));
