@@ -1,0 +1,280 @@
+//! Claims: deliveries that a worker has taken to send them.
+//!
+//! A worker claims deliveries for a limited time. Each claim counts as an attempt, and
+//! the number of attempts fences off a worker that is late: its result is ignored.
+//! A delivery is claimed only when the earlier ones of the same change are done.
+
+use changelog_core::{ConnectionId, Event, Timestamp};
+use serde_json::Value as Json;
+use sqlx::types::Uuid;
+use sqlx::{FromRow, QueryBuilder};
+
+use crate::store::engine::{Dialect, execute, on, push_limit};
+use crate::store::{Database, StoreError, Tenant, Tx, events};
+
+/// The limit on deliveries of one message of a burst.
+pub(super) const MAX_BURST: u64 = 500;
+pub(super) const NEXT_DUE: &str = "
+SELECT next_at FROM deliveries
+WHERE organization_id = $1 AND connection_id = $2 AND state = 'pending'
+ORDER BY next_at LIMIT 1";
+
+/// On SQLite one server has all claims, so that none is valid when it starts. The time
+/// makes it read the pending deliveries only.
+pub(super) const RELEASE: &str = "
+UPDATE deliveries SET is_claimed = 0, next_at = $3
+WHERE organization_id = $1 AND connection_id = $2 AND state = 'pending' AND next_at > 0
+    AND is_claimed = 1";
+
+/// A delivery that a worker has claimed.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    /// The place of the event.
+    pub sequence: i64,
+    /// The number of this attempt, from 1.
+    pub attempt: i64,
+    /// The burst that it is sent with.
+    pub burst: Option<String>,
+    /// The event.
+    pub event: Event,
+    /// What the receiver calls its message about the change.
+    pub reference: Option<Json>,
+}
+
+#[derive(FromRow)]
+struct ClaimedRow {
+    sequence: i64,
+    change_id: Uuid,
+    attempts: i64,
+    burst: Option<String>,
+}
+
+impl Database {
+    /// Returns when the next delivery of a connection is due, or its claim expires.
+    pub async fn next_due(
+        &self,
+        tenant: Tenant,
+        connection: ConnectionId,
+    ) -> Result<Option<Timestamp>, StoreError> {
+        let row: Option<(i64,)> = on!(&mut self.point_reader(tenant).await?, |db| {
+            sqlx::query_as(NEXT_DUE)
+                .bind(tenant.uuid())
+                .bind(connection.0)
+                .fetch_optional(&mut **db)
+        })?;
+        Ok(row.map(|(at,)| Timestamp::from_millis(at)))
+    }
+
+    /// Claims deliveries of a connection that are due, in the order of their times, at
+    /// most `limit`, until `expiry`. With `turn` it first takes the turn to send, and
+    /// leaves the next one at that time.
+    pub async fn claim(
+        &self,
+        tenant: Tenant,
+        connection: ConnectionId,
+        (now, expiry): (Timestamp, Timestamp),
+        limit: u64,
+        turn: Option<Timestamp>,
+    ) -> Result<Vec<Claim>, StoreError> {
+        let mut tx = self.begin_for(tenant).await?;
+        if let Some(next) = turn
+            && !tx.take_turn(tenant, connection, now, next).await?
+        {
+            return Ok(Vec::new());
+        }
+        let due = Due {
+            tenant,
+            connection,
+            now,
+            expiry,
+            limit,
+            burst: None,
+        };
+        let mut rows = tx.claim(&due).await?;
+        if let [row] = &rows[..]
+            && let Some(burst) = row.burst.clone()
+        {
+            let rest = Due {
+                limit: MAX_BURST,
+                burst: Some(burst),
+                ..due
+            };
+            rows.extend(tx.claim(&rest).await?);
+        }
+        if rows.is_empty() {
+            return Ok(Vec::new());
+        }
+        let claims = tx.with_events(tenant, connection, rows).await?;
+        tx.commit().await?;
+        Ok(claims)
+    }
+}
+
+/// Which deliveries to claim.
+#[derive(Clone, Debug)]
+struct Due {
+    tenant: Tenant,
+    connection: ConnectionId,
+    now: Timestamp,
+    expiry: Timestamp,
+    limit: u64,
+    /// Only those of this burst, whatever the order within their changes: they are one
+    /// message.
+    burst: Option<String>,
+}
+
+impl Due {
+    /// Selects them and locks them on PostgreSQL, without those that another server has
+    /// locked. The update is a statement of its own: PostgreSQL may run a subselect with a
+    /// limit several times.
+    fn select<DB: Dialect>(&self) -> QueryBuilder<DB> {
+        let (tenant, connection) = (self.tenant.uuid(), self.connection.0);
+        let mut query =
+            QueryBuilder::new("SELECT d.sequence FROM deliveries d WHERE d.organization_id = ");
+        DB::bind(&mut query, tenant.into());
+        query.push(" AND d.connection_id = ");
+        DB::bind(&mut query, connection.into());
+        query.push(" AND d.state = 'pending' AND d.next_at <= ");
+        DB::bind(&mut query, self.now.millis().into());
+        if let Some(burst) = &self.burst {
+            query.push(" AND d.burst = ");
+            DB::bind(&mut query, burst.as_str().into());
+        } else {
+            query.push(" AND NOT EXISTS (SELECT 1 FROM deliveries e WHERE e.organization_id = ");
+            DB::bind(&mut query, tenant.into());
+            query.push(" AND e.connection_id = ");
+            DB::bind(&mut query, connection.into());
+            query.push(
+                " AND e.change_id = d.change_id AND e.state = 'pending' \
+                 AND e.sequence < d.sequence)",
+            );
+        }
+        query.push(" ORDER BY d.next_at, d.sequence");
+        push_limit(&mut query, self.limit, 0);
+        query.push(DB::FOR_UPDATE).push(DB::SKIP_LOCKED);
+        query
+    }
+
+    fn update<DB: Dialect>(&self, sequences: Vec<i64>) -> QueryBuilder<DB> {
+        let mut query = QueryBuilder::new(
+            "UPDATE deliveries SET attempts = attempts + 1, is_claimed = 1, next_at = ",
+        );
+        DB::bind(&mut query, self.expiry.millis().into());
+        query.push(" WHERE organization_id = ");
+        DB::bind(&mut query, self.tenant.uuid().into());
+        query.push(" AND connection_id = ");
+        DB::bind(&mut query, self.connection.0.into());
+        query.push(" AND sequence");
+        DB::push_in(&mut query, sequences);
+        query.push(" RETURNING sequence, change_id, attempts, burst");
+        query
+    }
+}
+
+impl Tx {
+    async fn claim(&mut self, due: &Due) -> Result<Vec<ClaimedRow>, StoreError> {
+        let rows: Vec<(i64,)> = on!(&mut self.connection, |db| async {
+            due.select().build_query_as().fetch_all(&mut **db).await
+        })?;
+        if rows.is_empty() {
+            return Ok(Vec::new());
+        }
+        let sequences: Vec<i64> = rows.into_iter().map(|(sequence,)| sequence).collect();
+        on!(&mut self.connection, |db| async {
+            let mut query = due.update(sequences);
+            query.build_query_as().fetch_all(&mut **db).await
+        })
+    }
+
+    /// Reads the events of claimed deliveries, in their order.
+    async fn with_events(
+        &mut self,
+        tenant: Tenant,
+        connection: ConnectionId,
+        mut rows: Vec<ClaimedRow>,
+    ) -> Result<Vec<Claim>, StoreError> {
+        #[derive(FromRow)]
+        struct EventRow {
+            sequence: i64,
+            document: String,
+        }
+        #[derive(FromRow)]
+        struct ReferenceRow {
+            change_id: Uuid,
+            reference: String,
+        }
+        rows.sort_by_key(|row| row.sequence);
+        let sequences: Vec<i64> = rows.iter().map(|row| row.sequence).collect();
+        let changes: Vec<Uuid> = rows.iter().map(|row| row.change_id).collect();
+        let documents: Vec<EventRow> = on!(&mut self.connection, |db| async {
+            let mut query = select_events(tenant, sequences);
+            query.build_query_as().fetch_all(&mut **db).await
+        })?;
+        let references: Vec<ReferenceRow> = on!(&mut self.connection, |db| async {
+            let mut query = select_references(tenant, connection, changes);
+            query.build_query_as().fetch_all(&mut **db).await
+        })?;
+        let mut claims = Vec::with_capacity(rows.len());
+        for row in rows {
+            let found = documents.iter().find(|one| one.sequence == row.sequence);
+            let reference = references
+                .iter()
+                .find(|one| one.change_id == row.change_id)
+                .and_then(|one| serde_json::from_str(&one.reference).ok());
+            if let Some(Ok(event)) = found.map(|one| events::parse(&one.document)) {
+                claims.push(Claim {
+                    sequence: row.sequence,
+                    attempt: row.attempts,
+                    burst: row.burst,
+                    event,
+                    reference,
+                });
+            } else {
+                // Its claim expires; it is deleted with old deliveries.
+                tracing::error!(sequence = row.sequence, "an event cannot be read");
+            }
+        }
+        Ok(claims)
+    }
+
+    /// Gives up the claims of a connection: their worker has ended.
+    pub async fn release_claims(
+        &mut self,
+        tenant: Tenant,
+        connection: ConnectionId,
+        now: Timestamp,
+    ) -> Result<u64, StoreError> {
+        execute!(
+            self,
+            sqlx::query(RELEASE)
+                .bind(tenant.uuid())
+                .bind(connection.0)
+                .bind(now.millis())
+        )
+    }
+}
+
+fn select_events<DB: Dialect>(tenant: Tenant, sequences: Vec<i64>) -> QueryBuilder<DB> {
+    let mut query =
+        QueryBuilder::new("SELECT sequence, document FROM events WHERE organization_id = ");
+    DB::bind(&mut query, tenant.uuid().into());
+    query.push(" AND sequence");
+    DB::push_in(&mut query, sequences);
+    query
+}
+
+fn select_references<DB: Dialect>(
+    tenant: Tenant,
+    connection: ConnectionId,
+    changes: Vec<Uuid>,
+) -> QueryBuilder<DB> {
+    let mut query = QueryBuilder::new(
+        "SELECT change_id, reference FROM receiver_messages WHERE organization_id = ",
+    );
+    DB::bind(&mut query, tenant.uuid().into());
+    query.push(" AND connection_id = ");
+    DB::bind(&mut query, connection.0.into());
+    query.push(" AND change_id");
+    DB::push_in_ids(&mut query, changes);
+    query
+}

@@ -1,0 +1,107 @@
+//! Queues deliveries.
+
+use changelog_core::{ChangeId, ConnectionId, ServiceId, Timestamp};
+use sqlx::types::Uuid;
+use sqlx::{Postgres, QueryBuilder, Sqlite};
+
+use super::DeliveryState;
+use crate::store::engine::{Dialect, Engine, Script, Value, on, push_limit};
+use crate::store::{StoreError, Tenant, Tx};
+
+/// How far back deliveries are counted to recognize a burst.
+const RECENT: u64 = 200;
+
+/// A delivery to queue.
+#[derive(Clone, Debug)]
+pub struct NewDelivery {
+    /// The connection.
+    pub connection: ConnectionId,
+    /// The place of the event.
+    pub sequence: i64,
+    /// The change of the event.
+    pub change: ChangeId,
+    /// The first service of the change.
+    pub service: Option<ServiceId>,
+    /// When it is due.
+    pub due: Timestamp,
+    /// The burst that it is sent with.
+    pub burst: Option<String>,
+}
+
+impl Tx {
+    /// Lists the services of the deliveries of a connection that were queued since a time,
+    /// of the last 200.
+    pub async fn recent_deliveries(
+        &mut self,
+        tenant: Tenant,
+        connection: ConnectionId,
+        since: Timestamp,
+    ) -> Result<Vec<Option<ServiceId>>, StoreError> {
+        let rows: Vec<(Option<Uuid>, i64)> = on!(&mut self.connection, |db| async {
+            let mut query = select_recent(tenant, connection);
+            query.build_query_as().fetch_all(&mut **db).await
+        })?;
+        let recent = rows.into_iter().take_while(|(_, at)| *at >= since.millis());
+        Ok(recent.map(|(service, _)| service.map(ServiceId)).collect())
+    }
+
+    /// Queues deliveries.
+    pub async fn insert_deliveries(
+        &mut self,
+        tenant: Tenant,
+        deliveries: &[NewDelivery],
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        match &mut self.connection {
+            Engine::Sqlite(db) => {
+                insert::<Sqlite>(tenant, deliveries, now)
+                    .run(&mut **db)
+                    .await
+            }
+            Engine::Postgres(db) => {
+                let script = insert::<Postgres>(tenant, deliveries, now);
+                script.run(&mut **db).await
+            }
+        }
+    }
+}
+
+fn insert<DB: Dialect>(tenant: Tenant, deliveries: &[NewDelivery], now: Timestamp) -> Script<DB> {
+    let rows: Vec<[Value<'_>; 11]> = deliveries
+        .iter()
+        .map(|new| {
+            [
+                tenant.uuid().into(),
+                new.connection.0.into(),
+                new.sequence.into(),
+                new.change.0.into(),
+                new.service.map(|id| id.0).into(),
+                DeliveryState::Pending.as_str().into(),
+                0.into(),
+                new.due.millis().into(),
+                0.into(),
+                new.burst.as_deref().into(),
+                now.millis().into(),
+            ]
+        })
+        .collect();
+    let mut script = Script::new();
+    script.insert(
+        "INSERT INTO deliveries (organization_id, connection_id, sequence, change_id, service_id, \
+         state, attempts, next_at, is_claimed, burst, created_at) ",
+        &rows,
+        " ON CONFLICT DO NOTHING",
+    );
+    script
+}
+
+fn select_recent<DB: Dialect>(tenant: Tenant, connection: ConnectionId) -> QueryBuilder<DB> {
+    let mut query =
+        QueryBuilder::new("SELECT service_id, created_at FROM deliveries WHERE organization_id = ");
+    DB::bind(&mut query, tenant.uuid().into());
+    query.push(" AND connection_id = ");
+    DB::bind(&mut query, connection.0.into());
+    query.push(" ORDER BY sequence DESC");
+    push_limit(&mut query, RECENT, 0);
+    query
+}

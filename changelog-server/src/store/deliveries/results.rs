@@ -1,0 +1,180 @@
+//! Records what became of attempts.
+
+use changelog_core::{ChangeId, ConnectionId, Timestamp};
+use serde_json::Value as Json;
+use sqlx::types::Uuid;
+use sqlx::{Postgres, Sqlite};
+
+use super::DeliveryState;
+use crate::store::connections::Connection;
+use crate::store::engine::{Dialect, Engine, Script, Value, execute, push_values};
+use crate::store::{Actor, StoreError, Tenant, Tx};
+
+pub(super) const RETRY_PENDING: &str = "
+UPDATE deliveries SET next_at = $3
+WHERE organization_id = $1 AND connection_id = $2 AND state = 'pending' AND is_claimed = 0
+    AND next_at > $3 AND burst IS NULL";
+
+/// The result of an attempt.
+#[derive(Clone, Debug)]
+pub struct Finished {
+    /// The place of the event.
+    pub sequence: i64,
+    /// The change of the event.
+    pub change: ChangeId,
+    /// The number of the attempt.
+    pub attempt: i64,
+    /// What follows.
+    pub state: DeliveryState,
+    /// When the next attempt is due, if one follows.
+    pub next: Timestamp,
+    /// When it was made.
+    pub at: Timestamp,
+    /// How long it took, in milliseconds.
+    pub duration_ms: i64,
+    /// The status code of the answer.
+    pub status: Option<u16>,
+    /// The beginning of the answer, without secrets.
+    pub answer: String,
+    /// Why it failed, in a sentence for people.
+    pub reason: Option<String>,
+    /// What the receiver calls its message about the change from now on.
+    pub reference: Option<Json>,
+}
+
+/// What the attempts of one transaction mean for the connection.
+#[derive(Clone, Debug, Default)]
+pub struct ConnectionHealth {
+    /// The receiver has taken a message; `Some(false)` if it has failed only.
+    pub works: Option<bool>,
+    /// Nothing is sent before this time.
+    pub hold_until: Option<Timestamp>,
+    /// Why the connection is disabled.
+    pub disable: Option<String>,
+}
+
+impl Tx {
+    /// Records the results of attempts, except of those whose claim has expired, and what
+    /// they mean for the connection.
+    pub async fn finish_deliveries(
+        &mut self,
+        tenant: Tenant,
+        connection: &Connection,
+        finished: &[Finished],
+        health: &ConnectionHealth,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        match &mut self.connection {
+            Engine::Sqlite(db) => {
+                let script = finish::<Sqlite>(tenant, connection.id, finished);
+                script.run(&mut **db).await?;
+            }
+            Engine::Postgres(db) => {
+                let script = finish::<Postgres>(tenant, connection.id, finished);
+                script.run(&mut **db).await?;
+            }
+        }
+        match health.works {
+            Some(true) if connection.failing_since.is_some() => {
+                self.set_failing(tenant, connection.id, None).await?;
+                // The receiver works again: queued retries are sent now.
+                self.retry_pending(tenant, connection.id, now).await?;
+            }
+            Some(false) if connection.failing_since.is_none() => {
+                self.set_failing(tenant, connection.id, Some(now)).await?;
+            }
+            _ => {}
+        }
+        if let Some(until) = health.hold_until {
+            self.hold_connection(tenant, connection.id, until).await?;
+        }
+        if let Some(reason) = &health.disable {
+            let actor = Actor::service();
+            self.disable_connection(tenant, &actor, connection, reason, now.to_datetime())
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// Makes all pending deliveries of a connection due, except those that are sent.
+    pub(in crate::store) async fn retry_pending(
+        &mut self,
+        tenant: Tenant,
+        connection: ConnectionId,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        execute!(
+            self,
+            sqlx::query(RETRY_PENDING)
+                .bind(tenant.uuid())
+                .bind(connection.0)
+                .bind(now.millis())
+        )?;
+        Ok(())
+    }
+}
+
+fn finish<DB: Dialect>(
+    tenant: Tenant,
+    connection: ConnectionId,
+    finished: &[Finished],
+) -> Script<DB> {
+    let mut script = Script::new();
+    if finished.is_empty() {
+        return script;
+    }
+    let query = script.statement(
+        "UPDATE deliveries SET state = done.column3, next_at = done.column4, is_claimed = 0, \
+         attempted_at = done.column5, duration_ms = done.column6, status = done.column7, \
+         answer = done.column8, reason = done.column9 FROM (",
+    );
+    let rows = finished.iter().map(|done| {
+        [
+            Value::from(done.sequence),
+            done.attempt.into(),
+            done.state.as_str().into(),
+            done.next.millis().into(),
+            done.at.millis().into(),
+            done.duration_ms.into(),
+            done.status.map(i64::from).into(),
+            done.answer.as_str().into(),
+            done.reason.as_deref().into(),
+        ]
+    });
+    push_values(query, rows);
+    query.push(") AS done WHERE deliveries.organization_id = ");
+    DB::bind(query, tenant.uuid().into());
+    query.push(" AND deliveries.connection_id = ");
+    DB::bind(query, connection.0.into());
+    query.push(
+        " AND deliveries.sequence = done.column1 AND deliveries.attempts = done.column2 \
+         AND deliveries.state = 'pending'",
+    );
+    let references: Vec<(Uuid, String, i64)> = finished
+        .iter()
+        .filter_map(|done| {
+            let reference = done.reference.as_ref()?.to_string();
+            Some((done.change.0, reference, done.at.millis()))
+        })
+        .collect();
+    let rows: Vec<[Value<'_>; 5]> = references
+        .iter()
+        .map(|(change, reference, at)| {
+            [
+                tenant.uuid().into(),
+                connection.0.into(),
+                (*change).into(),
+                reference.as_str().into(),
+                (*at).into(),
+            ]
+        })
+        .collect();
+    script.insert(
+        "INSERT INTO receiver_messages \
+         (organization_id, connection_id, change_id, reference, updated_at) ",
+        &rows,
+        " ON CONFLICT (organization_id, connection_id, change_id) \
+         DO UPDATE SET reference = excluded.reference, updated_at = excluded.updated_at",
+    );
+    script
+}
