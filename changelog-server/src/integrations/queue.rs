@@ -8,7 +8,9 @@ use chrono::TimeDelta;
 
 use super::senders;
 use crate::app::App;
-use crate::store::{Connection, NewDelivery, NumberedEvent, StoreError, Tenant, Tx};
+use crate::store::{
+    Connection, MAX_NEW_EVENTS, NewDelivery, NumberedEvent, StoreError, Tenant, Tx,
+};
 
 /// The period in which the changes of a service are counted for a burst.
 const BURST_PERIOD: TimeDelta = TimeDelta::minutes(1);
@@ -18,8 +20,8 @@ const MAX_SINGLE_MESSAGES: usize = 5;
 /// What was queued.
 #[derive(Debug, Default)]
 pub(super) struct Queued {
-    /// The number of events that were taken.
-    pub(super) events: usize,
+    /// Whether there may be more new events.
+    pub(super) more: bool,
     /// The connections of the organization.
     pub(super) connections: Vec<Connection>,
 }
@@ -27,16 +29,21 @@ pub(super) struct Queued {
 /// Queues the oldest new events of an organization in one transaction.
 pub(super) async fn queue_events(app: &App, tenant: Tenant) -> Result<Queued, StoreError> {
     let mut tx = app.store.begin_for(tenant).await?;
-    let events = tx.take_new_events(tenant).await?;
+    let mut events = tx.take_new_events(tenant).await?;
     // Read after the events, so that no event is older than a connection that misses it.
     let connections = tx.connections(tenant).await?;
     if events.is_empty() {
         return Ok(Queued {
-            events: 0,
+            more: false,
             connections,
         });
     }
     let now = Timestamp::from(app.now());
+    let mut more = events.len() >= MAX_NEW_EVENTS;
+    let subscribed: Vec<&Event> = events.iter().map(|one| &one.event).collect();
+    let taken = tx.notify_subscribers(tenant, &subscribed, now).await?;
+    more |= taken < events.len();
+    events.truncate(taken);
     let mut deliveries = Vec::new();
     for connection in &connections {
         if connection.disabled.is_none() {
@@ -47,13 +54,8 @@ pub(super) async fn queue_events(app: &App, tenant: Tenant) -> Result<Queued, St
     let received: HashSet<i64> = deliveries.iter().map(|one| one.sequence).collect();
     tx.mark_events_queued(tenant, &events, |sequence| received.contains(&sequence))
         .await?;
-    let subscribed: Vec<&Event> = events.iter().map(|one| &one.event).collect();
-    tx.notify_subscribers(tenant, &subscribed, now).await?;
     tx.commit().await?;
-    Ok(Queued {
-        events: events.len(),
-        connections,
-    })
+    Ok(Queued { more, connections })
 }
 
 /// Returns the deliveries of events by a connection. If a chat would get more than five

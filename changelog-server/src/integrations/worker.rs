@@ -19,8 +19,7 @@ use super::schedule::{MAX_FAILING, after, delay_after, pause, probe_pause};
 use super::senders;
 use crate::app::App;
 use crate::store::{
-    Claim, Connection, ConnectionHealth, DeliveryState, Finished, MAX_NEW_EVENTS, StoreError,
-    Tenant,
+    Claim, Connection, ConnectionHealth, DeliveryState, Finished, StoreError, Tenant,
 };
 
 /// How often organizations, events and deliveries are looked for without a notification:
@@ -133,10 +132,7 @@ async fn run_organization(
     while !*stop.borrow() {
         let mut wait = IDLE;
         match queue_events(&app, tenant).await {
-            Ok(Queued {
-                events: count,
-                connections,
-            }) => {
+            Ok(Queued { more, connections }) => {
                 for connection in connections.iter().filter(|one| one.disabled.is_none()) {
                     tasks.wake(connection.id, |wake| {
                         let sender = Sender {
@@ -149,7 +145,7 @@ async fn run_organization(
                         sender.run()
                     });
                 }
-                if count >= MAX_NEW_EVENTS {
+                if more {
                     wake.notify_one();
                     sleep(FULL_BATCH_WAIT).await;
                 }

@@ -19,6 +19,9 @@ pub(super) const NOTIFICATION_TTL: TimeDelta = TimeDelta::days(30);
 /// The most unread and the most read notifications that are listed; the statement repeats
 /// it.
 pub const MAX_LISTED_NOTIFICATIONS: usize = 100;
+/// The number of notifications from which on no further events are taken into the same
+/// transaction, because on SQLite other writers wait for it.
+const ENOUGH_NOTIFICATIONS: usize = 2_000;
 /// The most rows that are written at once.
 const MAX_SCRIPT_ROWS: usize = 1_000;
 /// The limit on characters of the names of the services of a notification.
@@ -154,16 +157,18 @@ impl Database {
 impl Tx {
     /// Notifies the subscribers of the services of changes, except of what they did
     /// themselves, and has mails sent to those who want them. The events are in order.
+    /// Returns the number of events, from the first on, of which they are notified: fewer
+    /// than all if there would be too many notifications for one transaction.
     pub async fn notify_subscribers(
         &mut self,
         tenant: Tenant,
         events: &[&Event],
         now: Timestamp,
-    ) -> Result<(), StoreError> {
+    ) -> Result<usize, StoreError> {
         let services = events.iter().flat_map(|event| &event.change.service_ids);
         let services: BTreeSet<Uuid> = services.map(|id| id.0).collect();
         if services.is_empty() {
-            return Ok(());
+            return Ok(events.len());
         }
         let services: Vec<Uuid> = services.into_iter().collect();
         let subscribers: Vec<Subscriber> = on!(&mut self.connection, |db| async {
@@ -171,9 +176,9 @@ impl Tx {
             query.build_query_as().fetch_all(&mut **db).await
         })?;
         if subscribers.is_empty() {
-            return Ok(());
+            return Ok(events.len());
         }
-        let new = matching(events, &subscribers);
+        let (new, taken) = matching(events, &subscribers);
         let names: HashMap<Uuid, String> = events
             .iter()
             .map(|event| (event.id, service_names(event)))
@@ -205,7 +210,7 @@ impl Tx {
         for due in due.chunks(MAX_SCRIPT_ROWS) {
             self.run_notify(&[], due).await?;
         }
-        Ok(())
+        Ok(taken)
     }
 
     async fn run_notify(
@@ -262,18 +267,24 @@ impl Tx {
 
 /// Returns the last event of each person and change that a subscription of the person
 /// matches, with the most urgent of the ways to mail it. The rows of all transactions are
-/// in the same order, so that none waits for another one that waits for it.
+/// in the same order, so that none waits for another one that waits for it. Also returns
+/// the number of events until there are enough.
 fn matching<'e>(
     events: &[&'e Event],
     subscribers: &[Subscriber],
-) -> BTreeMap<(UserId, ChangeId), (&'e Event, MailMode)> {
+) -> (BTreeMap<(UserId, ChangeId), (&'e Event, MailMode)>, usize) {
     let mut of_service: HashMap<ServiceId, Vec<&Subscriber>> = HashMap::new();
     for subscriber in subscribers {
         let list = of_service.entry(subscriber.service_id).or_default();
         list.push(subscriber);
     }
     let mut new: BTreeMap<(UserId, ChangeId), (&Event, MailMode)> = BTreeMap::new();
+    let mut taken = 0;
     for event in events.iter().copied() {
+        if new.len() >= ENOUGH_NOTIFICATIONS {
+            break;
+        }
+        taken += 1;
         let change = &event.change;
         let services = change.service_ids.iter();
         for subscriber in services.filter_map(|id| of_service.get(id)).flatten() {
@@ -292,7 +303,7 @@ fn matching<'e>(
                 .or_insert_with(|| (event, mail.clone()));
         }
     }
-    new
+    (new, taken)
 }
 
 fn select_subscribers<DB: Dialect>(tenant: Tenant, services: Vec<Uuid>) -> QueryBuilder<DB> {

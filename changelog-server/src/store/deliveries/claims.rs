@@ -13,7 +13,8 @@ use crate::store::engine::{Dialect, execute, on, push_limit};
 use crate::store::{Database, StoreError, Tenant, Tx, events};
 
 /// The limit on deliveries of one message of a burst.
-pub(super) const MAX_BURST: u64 = 500;
+const MAX_BURST: u64 = 500;
+
 pub(super) const NEXT_DUE: &str = "
 SELECT next_at FROM deliveries
 WHERE organization_id = $1 AND connection_id = $2 AND state = 'pending'

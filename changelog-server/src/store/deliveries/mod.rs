@@ -21,6 +21,7 @@ pub use results::{ConnectionHealth, Finished};
 
 /// How long events and deliveries are kept.
 pub(super) const KEPT: TimeDelta = TimeDelta::days(14);
+
 /// A replay starts with the first attempt again.
 const REPLAY: &str = "
 UPDATE deliveries SET state = 'pending', attempts = 0, next_at = $4, is_claimed = 0, burst = NULL
