@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 
 use serde_json::{Value, json};
 
+use super::subscriptions::{subscribe, wait_for_notifications};
 use super::{Resources, routes, sign_in};
 use changelog_tests::chromium::Chromium;
 use changelog_tests::{Engine, Server, TestApp, installed, programs};
@@ -200,9 +201,17 @@ async fn fill(app: &TestApp, resources: &Resources) {
             "scheduled_for": "2030-01-01T00:00:00Z",
         }));
     }
+    // A word that does not fit on any line.
+    let word = "W".repeat(250);
+    changes.push(json!({ "title": word, "service_id": resources.service, "tags": [] }));
+    let owner = app.browser().await;
+    subscribe(&owner, &resources.service, "low", "none").await;
     key.post("/api/changes/bulk", json!({ "changes": changes }))
         .await
         .is(201);
+    wait_for_notifications(app).await;
+    let notified = owner.get("/notifications").await;
+    assert!(notified.text.contains(&word), "{}", notified.text);
     let described = "# One\n\n## Two\n\nText `code` and [a link](https://example.com).\n\n> said\n\n\
         ```\na very long line of code that is certainly wider than any telephone is, or so one hopes\n```\n\n\
         | a | b |\n|---|---|\n| 1 | 2 |\n\n- one\n- two\n\n1. one";

@@ -54,7 +54,7 @@ static FIELDS: LazyLock<Vec<Field>> = LazyLock::new(|| {
         ("status", FieldKind::Choice { words, .. }) => Field {
             kind: FieldKind::Choice {
                 words,
-                none: Some("Completed, or as scheduled"),
+                none: Some("Completed, or planned"),
             },
             ..field
         },
