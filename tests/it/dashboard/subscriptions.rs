@@ -16,16 +16,16 @@ on_both!(
 
 on_one!(a_subscription_is_started_and_stopped_in_a_browser);
 
-/// Adds 700 members who are subscribed to each service.
+/// Adds 300 members who are subscribed to each service.
 const SUBSCRIBE_MANY: [&str; 3] = [
     "INSERT INTO users (id, email, email_folded, name, password_hash, created_at)
-     WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 700)
+     WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 300)
      SELECT randomblob(16), 'p' || n || '@example.com', 'p' || n || '@example.com', 'P', '', 0
      FROM numbers",
     "INSERT INTO memberships (organization_id, user_id, role, created_at)
      SELECT o.id, u.id, 'member', 0 FROM organizations o, users u WHERE u.name = 'P'",
     "INSERT INTO subscriptions (organization_id, service_id, user_id, min_risk, mail, created_at)
-     SELECT s.organization_id, s.id, u.id, 'low', 'off', 0 FROM services s, users u
+     SELECT s.organization_id, s.id, u.id, 'low', 'none', 0 FROM services s, users u
      WHERE u.name = 'P'",
 ];
 
@@ -33,19 +33,19 @@ const SUBSCRIBE_MANY: [&str; 3] = [
 async fn many_subscribers_are_notified_of_many_changes() {
     let app = TestApp::new(Engine::Sqlite).await.expect("SQLite is there");
     let service = create_service(&app, "payments").await;
-    subscribe(&app.browser().await, &service, "low", "off").await;
+    subscribe(&app.browser().await, &service, "low", "none").await;
     let mut db = Db::open(app.engine, &app.database).await;
     for statement in SUBSCRIBE_MANY {
         database::execute!(&mut db, sqlx::query(statement));
     }
     let change = json!({ "title": "Deploy", "service_id": service });
-    let body = json!({ "changes": vec![change; 20] });
+    let body = json!({ "changes": vec![change; 10] });
     app.key().post("/api/changes/bulk", body).await.is(201);
     wait_for_notifications(&app).await;
     let count = "SELECT count(*), count(DISTINCT change_id) FROM notifications";
     let counted: Vec<(i64, i64)> = database::fetch!(&mut db, sqlx::query_as(count));
     // The owner, too: an API key has recorded them.
-    assert_eq!(counted, [(20 * 701, 20)]);
+    assert_eq!(counted, [(10 * 301, 10)]);
     db.close().await;
 }
 
