@@ -17,7 +17,7 @@ use sqlx::{FromRow, Postgres, Sqlite};
 
 use super::actors::{self, NewActor};
 use super::change_notifier::ChangeEntry;
-use super::engine::{Dialect, Engine, Script, Value as Sent, on};
+use super::engine::{Dialect, Engine, Script, Value as Sent, read};
 use super::{Actor, Database, StoreError, Tenant, Tx, new_id};
 
 /// The last 200 entries of a resource, without its creation. The condition on the
@@ -262,7 +262,7 @@ impl Database {
         id: Uuid,
         created_at: Timestamp,
     ) -> Result<Vec<StoredEntry>, StoreError> {
-        let mut rows: Vec<Row> = on!(&mut self.reader(tenant).await?, |db| {
+        let mut rows: Vec<Row> = read!(self.reader(tenant).await?, |db| {
             sqlx::query_as(HISTORY)
                 .bind(tenant.uuid())
                 .bind(id)
@@ -270,7 +270,7 @@ impl Database {
                 .fetch_all(&mut **db)
         })?;
         let next = created_at.plus(TimeDelta::milliseconds(1));
-        let created: Option<Row> = on!(&mut self.reader(tenant).await?, |db| {
+        let created: Option<Row> = read!(self.reader(tenant).await?, |db| {
             sqlx::query_as(CREATED)
                 .bind(tenant.uuid())
                 .bind(id)

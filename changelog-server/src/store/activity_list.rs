@@ -15,7 +15,7 @@ use sqlx::QueryBuilder;
 use sqlx::types::Uuid;
 
 use super::activity::{Row, StoredEntry, clamped};
-use super::engine::{Dialect, on, push_limit, push_merged};
+use super::engine::{Dialect, push_limit, push_merged, read};
 use super::{Database, StoreError, Tenant};
 
 const COLUMNS: &str = "
@@ -176,7 +176,7 @@ impl Database {
         if kinds.is_empty() {
             return Ok(None);
         }
-        let last: Option<(Uuid,)> = on!(&mut self.reader(tenant).await?, |db| async {
+        let last: Option<(Uuid,)> = read!(self.reader(tenant).await?, |db| async {
             let mut query = QueryBuilder::new("");
             push_merged(
                 &mut query,
@@ -202,7 +202,7 @@ impl Database {
         selection: &Selection,
         page: (u64, i64),
     ) -> Result<Vec<StoredEntry>, StoreError> {
-        let rows: Vec<Row> = on!(&mut self.reader(tenant).await?, |db| async {
+        let rows: Vec<Row> = read!(self.reader(tenant).await?, |db| async {
             let mut query = QueryBuilder::new(COLUMNS);
             push_page(&mut query, tenant, selection, page);
             // LEFT, so that SQLite begins with the page.
@@ -220,7 +220,7 @@ impl Database {
 
     /// Lists the distinct actors that have entries, by name.
     pub async fn actors(&self, tenant: Tenant) -> Result<Vec<NamedActor>, StoreError> {
-        let rows: Vec<(Option<Uuid>, String)> = on!(&mut self.reader(tenant).await?, |db| {
+        let rows: Vec<(Option<Uuid>, String)> = read!(self.reader(tenant).await?, |db| {
             sqlx::query_as(ACTORS)
                 .bind(tenant.uuid())
                 .fetch_all(&mut **db)

@@ -15,7 +15,7 @@ use sqlx::{FromRow, QueryBuilder};
 
 use super::activity::Entry;
 use super::engine::error::or_conflict;
-use super::engine::{Results, end_lease, execute, on, push_values};
+use super::engine::{Results, execute, push_values, read};
 use super::{Actor, Database, Quota, StoreError, Tenant, Tx, new_id};
 
 const INSERT: &str = "
@@ -118,8 +118,7 @@ pub(super) fn hash(key: &str) -> KeyHash {
 pub(super) async fn owners(database: Database, hashes: Vec<KeyHash>) -> Results<Option<KeyOwner>> {
     // Most concurrent requests use the same key.
     let distinct: BTreeSet<&KeyHash> = hashes.iter().collect();
-    let mut lease = database.system().await?;
-    let rows: Vec<OwnerRow> = on!(&mut lease, |db| async {
+    let rows: Vec<OwnerRow> = read!(database.system().await?, |db| async {
         let mut query = QueryBuilder::new(
             "SELECT k.key_hash, k.id, k.organization_id, k.name, k.expires_at, k.revoked_at, \
              k.last_used_at, o.plan, o.has_receivers FROM (",
@@ -134,7 +133,6 @@ pub(super) async fn owners(database: Database, hashes: Vec<KeyHash>) -> Results<
         );
         query.build_query_as().fetch_all(&mut **db).await
     })?;
-    end_lease(lease);
     let found: HashMap<KeyHash, KeyOwner> = rows
         .into_iter()
         .map(|row| (row.key_hash.clone(), row.into()))
@@ -163,7 +161,7 @@ impl From<OwnerRow> for KeyOwner {
 impl Database {
     /// Lists the keys of an organization, oldest first.
     pub async fn api_keys(&self, tenant: Tenant) -> Result<Vec<ApiKey>, StoreError> {
-        let rows: Vec<ApiKeyRow> = on!(&mut self.reader(tenant).await?, |db| {
+        let rows: Vec<ApiKeyRow> = read!(self.reader(tenant).await?, |db| {
             sqlx::query_as(SELECT_ALL)
                 .bind(tenant.uuid())
                 .fetch_all(&mut **db)
@@ -173,7 +171,7 @@ impl Database {
 
     /// Finds a key by its id, with its organization.
     pub async fn api_key(&self, id: ApiKeyId) -> Result<(Tenant, ApiKey), StoreError> {
-        let row: ApiKeyRow = on!(&mut self.system().await?, |db| sqlx::query_as(SELECT_BY_ID)
+        let row: ApiKeyRow = read!(self.system().await?, |db| sqlx::query_as(SELECT_BY_ID)
             .bind(id.0)
             .fetch_one(&mut **db))?;
         let key = ApiKey::from(row);
@@ -182,7 +180,7 @@ impl Database {
 
     /// Finds a key of an organization.
     pub async fn api_key_of(&self, tenant: Tenant, id: ApiKeyId) -> Result<ApiKey, StoreError> {
-        let row: ApiKeyRow = on!(&mut self.point_reader(tenant).await?, |db| {
+        let row: ApiKeyRow = read!(self.point_reader(tenant).await?, |db| {
             sqlx::query_as(SELECT_IN_ORGANIZATION)
                 .bind(tenant.uuid())
                 .bind(id.0)

@@ -3,7 +3,7 @@
 use changelog_core::UserId;
 use sqlx::types::Uuid;
 
-use super::engine::{execute, on};
+use super::engine::{execute, read};
 use super::index::search::AuthorFilter;
 use super::{Database, StoreError, Tenant, actors};
 
@@ -26,7 +26,7 @@ impl Database {
     /// organizations may be on two servers. If one fails, its changes show the new name
     /// when the person next acts there.
     pub async fn rename_author(&self, person: UserId, name: &str) -> Result<(), StoreError> {
-        let organizations: Vec<(Uuid,)> = on!(&mut self.system().await?, |db| {
+        let organizations: Vec<(Uuid,)> = read!(self.system().await?, |db| {
             sqlx::query_as(SELECT_ORGANIZATIONS)
                 .bind(person.0)
                 .fetch_all(&mut **db)
@@ -61,7 +61,7 @@ impl Database {
         };
         let mut ids = Vec::new();
         for statement in [SELECT_KEYS, SELECT_PEOPLE] {
-            let rows: Vec<(Option<Uuid>, String)> = on!(&mut self.reader(tenant).await?, |db| {
+            let rows: Vec<(Option<Uuid>, String)> = read!(self.reader(tenant).await?, |db| {
                 sqlx::query_as(statement)
                     .bind(tenant.uuid())
                     .fetch_all(&mut **db)

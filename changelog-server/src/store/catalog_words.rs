@@ -7,7 +7,7 @@ use changelog_core::{HostId, ServiceId};
 use sqlx::types::Uuid;
 use sqlx::{Postgres, QueryBuilder, Sqlite};
 
-use super::engine::{Dialect, Engine, Script, on, push_limit};
+use super::engine::{Dialect, Engine, Script, push_limit, read};
 use super::{Database, StoreError, Tenant, Tx};
 
 /// What has a name.
@@ -49,7 +49,7 @@ impl Database {
         prefix: &str,
         limit: u64,
     ) -> Result<(Vec<ServiceId>, Vec<HostId>), StoreError> {
-        let rows: Vec<(String, Uuid)> = on!(&mut self.reader(tenant).await?, |db| async {
+        let rows: Vec<(String, Uuid)> = read!(self.reader(tenant).await?, |db| async {
             let mut query = select_matches(tenant, prefix, limit);
             query.build_query_as().fetch_all(&mut **db).await
         })?;

@@ -8,7 +8,7 @@ use changelog_core::{Action, Change, ResourceType, UserId};
 use changelog_core::{ActorType, ChangeHistory, HistoryEntry};
 
 use super::activity::StoredEntry;
-use super::engine::on;
+use super::engine::read;
 use super::{Database, StoreError, Tenant};
 
 /// The name of a person in an organization.
@@ -53,7 +53,7 @@ impl Database {
 
     /// Returns the present name of a person who has entries in the activity log.
     async fn name_of(&self, tenant: Tenant, person: UserId) -> Result<Option<String>, StoreError> {
-        let name: Option<(String,)> = on!(&mut self.point_reader(tenant).await?, |db| {
+        let name: Option<(String,)> = read!(self.point_reader(tenant).await?, |db| {
             sqlx::query_as(NAME)
                 .bind(tenant.uuid())
                 .bind(person.to_string())

@@ -5,7 +5,7 @@ use sqlx::FromRow;
 use sqlx::types::Uuid;
 
 use super::connections::Disabled;
-use super::engine::on;
+use super::engine::read;
 use super::{Database, StoreError, Tenant};
 
 /// The most deliveries of one state that are counted.
@@ -88,7 +88,7 @@ impl Database {
         &self,
         tenant: Tenant,
     ) -> Result<Vec<(ConnectionId, DeliveryTotals)>, StoreError> {
-        let rows: Vec<TotalsRow> = on!(&mut self.reader(tenant).await?, |db| {
+        let rows: Vec<TotalsRow> = read!(self.reader(tenant).await?, |db| {
             sqlx::query_as(SELECT_TOTALS)
                 .bind(tenant.uuid())
                 .fetch_all(&mut **db)
@@ -112,7 +112,7 @@ impl Database {
         tenant: Tenant,
         failing_since: Timestamp,
     ) -> Result<Vec<TroubledConnection>, StoreError> {
-        let rows: Vec<TroubledRow> = on!(&mut self.point_reader(tenant).await?, |db| {
+        let rows: Vec<TroubledRow> = read!(self.point_reader(tenant).await?, |db| {
             sqlx::query_as(SELECT_TROUBLED)
                 .bind(tenant.uuid())
                 .bind(failing_since.millis())

@@ -9,7 +9,7 @@ use sqlx::types::{Text, Uuid};
 
 use super::activity::{Entry, changed, difference};
 use super::engine::error::or_conflict;
-use super::engine::{execute, on};
+use super::engine::{execute, on, read};
 use super::{Actor, Database, StoreError, Tenant, Tx};
 
 /// The most connections of an organization.
@@ -199,7 +199,7 @@ impl Connection {
 impl Database {
     /// Lists the connections of an organization by name.
     pub async fn connections(&self, tenant: Tenant) -> Result<Vec<Connection>, StoreError> {
-        let rows: Vec<Row> = on!(&mut self.reader(tenant).await?, |db| {
+        let rows: Vec<Row> = read!(self.reader(tenant).await?, |db| {
             sqlx::query_as(SELECT_ALL)
                 .bind(tenant.uuid())
                 .fetch_all(&mut **db)
@@ -216,7 +216,7 @@ impl Database {
         tenant: Tenant,
         id: ConnectionId,
     ) -> Result<Connection, StoreError> {
-        let row: Option<Row> = on!(&mut self.point_reader(tenant).await?, |db| {
+        let row: Option<Row> = read!(self.point_reader(tenant).await?, |db| {
             sqlx::query_as(SELECT_ONE)
                 .bind(tenant.uuid())
                 .bind(id.0)
@@ -230,7 +230,7 @@ impl Database {
     /// # Errors
     /// [`StoreError::NotFound`].
     pub async fn organization_of_connection(&self, id: ConnectionId) -> Result<Tenant, StoreError> {
-        let row: Option<(Uuid,)> = on!(&mut self.system().await?, |db| {
+        let row: Option<(Uuid,)> = read!(self.system().await?, |db| {
             sqlx::query_as(SELECT_ORGANIZATION)
                 .bind(id.0)
                 .fetch_optional(&mut **db)

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use sqlx::types::Uuid;
 use sqlx::{Postgres, QueryBuilder, Sqlite};
 
-use super::engine::{Dialect, Engine, Planning, Script, on, push_limit};
+use super::engine::{Dialect, Engine, Planning, Script, on, push_limit, read};
 use super::summaries::by_ids;
 use super::{Database, StoreError, Tenant, Tx, services};
 
@@ -42,8 +42,8 @@ impl Database {
     ) -> Result<Dependencies, StoreError> {
         // For an organization that has more services than most, the plan for all values
         // would read all of them.
-        let mut reader = self.reader_with(tenant, Planning::ForValues).await?;
-        let rows: Vec<(bool, String)> = on!(&mut reader, |db| async {
+        let reader = self.reader_with(tenant, Planning::ForValues).await?;
+        let rows: Vec<(bool, String)> = read!(reader, |db| async {
             let mut query = select_both(tenant, id);
             query.build_query_as().fetch_all(&mut **db).await
         })?;

@@ -4,7 +4,7 @@ use changelog_core::{OrganizationId, Timestamp, UserId};
 use sqlx::FromRow;
 use sqlx::types::Uuid;
 
-use super::engine::{execute, on};
+use super::engine::{execute, read};
 use super::sessions::hash;
 use super::{Database, StoreError, Tenant, Tx};
 
@@ -49,7 +49,7 @@ struct FeedRow {
 impl Database {
     /// Finds the feed of a token, if its person is still a member.
     pub async fn feed(&self, token: &str) -> Result<Option<Feed>, StoreError> {
-        let row: Option<FeedRow> = on!(&mut self.system().await?, |db| {
+        let row: Option<FeedRow> = read!(self.system().await?, |db| {
             sqlx::query_as(SELECT_BY_TOKEN)
                 .bind(hash(token))
                 .fetch_optional(&mut **db)
@@ -66,7 +66,7 @@ impl Database {
         tenant: Tenant,
         user: UserId,
     ) -> Result<Option<Timestamp>, StoreError> {
-        let row: Option<(i64,)> = on!(&mut self.reader(tenant).await?, |db| {
+        let row: Option<(i64,)> = read!(self.reader(tenant).await?, |db| {
             sqlx::query_as(SELECT_CREATED_AT)
                 .bind(tenant.uuid())
                 .bind(user.0)

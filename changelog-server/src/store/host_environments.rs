@@ -12,7 +12,7 @@ use changelog_core::{Environment, HostId, NewChange};
 use quick_cache::sync::Cache;
 use sqlx::types::Text;
 
-use super::engine::on;
+use super::engine::read;
 use super::{Database, StoreError, Tenant, Tx};
 
 const SELECT: &str = "SELECT environment FROM hosts WHERE organization_id = $1 AND id = $2";
@@ -72,7 +72,7 @@ impl Database {
         }
         let read_at = Instant::now();
         let row: Option<(Option<Text<Environment>>,)> =
-            on!(&mut self.point_reader(tenant).await?, |db| {
+            read!(self.point_reader(tenant).await?, |db| {
                 sqlx::query_as(SELECT)
                     .bind(tenant.uuid())
                     .bind(host.0)

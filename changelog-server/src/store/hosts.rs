@@ -12,7 +12,7 @@ use sqlx::types::{Json, Text, Uuid};
 use super::activity::difference;
 use super::catalog_words::Named;
 use super::engine::error::or_conflict;
-use super::engine::{execute, on};
+use super::engine::{execute, on, read};
 use super::summaries::{Summarized, Summary, by_ids, page, page_after};
 use super::{Database, Quota, StoreError, Tenant, Tx, new_id};
 
@@ -89,7 +89,7 @@ impl HostRow {
 impl Database {
     /// Lists the hosts of an organization, ordered by hostname.
     pub async fn hosts(&self, tenant: Tenant) -> Result<Vec<Host>, StoreError> {
-        let rows: Vec<HostRow> = on!(&mut self.reader(tenant).await?, |db| {
+        let rows: Vec<HostRow> = read!(self.reader(tenant).await?, |db| {
             sqlx::query_as(SELECT_ALL)
                 .bind(tenant.uuid())
                 .fetch_all(&mut **db)
@@ -105,7 +105,7 @@ impl Database {
         after: &str,
         limit: u64,
     ) -> Result<Vec<Host>, StoreError> {
-        let rows: Vec<HostRow> = on!(&mut self.reader(tenant).await?, |db| async {
+        let rows: Vec<HostRow> = read!(self.reader(tenant).await?, |db| async {
             let mut query = page_after(SELECT_PAGE, tenant, "hostname_folded", after, limit);
             query.build_query_as().fetch_all(&mut **db).await
         })?;
@@ -114,7 +114,7 @@ impl Database {
 
     /// Lists the ids and names of the hosts of an organization, ordered by name.
     pub async fn host_names(&self, tenant: Tenant) -> Result<Vec<(HostId, String)>, StoreError> {
-        let rows: Vec<(Uuid, String)> = on!(&mut self.reader(tenant).await?, |db| {
+        let rows: Vec<(Uuid, String)> = read!(self.reader(tenant).await?, |db| {
             sqlx::query_as(SELECT_NAMES)
                 .bind(tenant.uuid())
                 .fetch_all(&mut **db)
@@ -134,7 +134,7 @@ impl Database {
         offset: u64,
         days: Range<i64>,
     ) -> Result<Vec<Summary<Host>>, StoreError> {
-        let rows: Vec<HostRow> = on!(&mut self.reader(tenant).await?, |db| async {
+        let rows: Vec<HostRow> = read!(self.reader(tenant).await?, |db| async {
             let mut query = page(SELECT_PAGE, tenant, "hostname_folded", limit, offset);
             query.build_query_as().fetch_all(&mut **db).await
         })?;
@@ -169,7 +169,7 @@ impl Database {
         if ids.is_empty() {
             return Ok(HashMap::new());
         }
-        let rows: Vec<HostRow> = on!(&mut self.reader(tenant).await?, |db| async {
+        let rows: Vec<HostRow> = read!(self.reader(tenant).await?, |db| async {
             let mut query = by_ids(SELECT_PAGE, tenant, ids.iter().map(|id| id.0));
             query.build_query_as().fetch_all(&mut **db).await
         })?;
@@ -179,7 +179,7 @@ impl Database {
 
     /// Finds a host of an organization by its name, ignoring ASCII case.
     pub async fn host_named(&self, tenant: Tenant, name: &str) -> Result<Option<Host>, StoreError> {
-        let row: Option<HostRow> = on!(&mut self.point_reader(tenant).await?, |db| {
+        let row: Option<HostRow> = read!(self.point_reader(tenant).await?, |db| {
             sqlx::query_as(SELECT_BY_NAME)
                 .bind(tenant.uuid())
                 .bind(name.to_ascii_lowercase())
@@ -190,7 +190,7 @@ impl Database {
 
     /// Finds a host of an organization.
     pub async fn host(&self, tenant: Tenant, id: HostId) -> Result<Host, StoreError> {
-        let row: HostRow = on!(&mut self.point_reader(tenant).await?, |db| {
+        let row: HostRow = read!(self.point_reader(tenant).await?, |db| {
             sqlx::query_as(SELECT_BY_ID)
                 .bind(tenant.uuid())
                 .bind(id.0)

@@ -11,7 +11,7 @@ use sqlx::FromRow;
 use sqlx::types::{Text, Uuid};
 
 use super::activity::Entry;
-use super::engine::{execute, on};
+use super::engine::{execute, on, read};
 use super::sessions::hash;
 use super::{Actor, Database, Quota, StoreError, Tenant, Tx, new_id};
 
@@ -98,7 +98,7 @@ impl Database {
     /// Lists the open invitations of an organization, newest first. Expired ones are
     /// included until they are deleted.
     pub async fn invitations(&self, tenant: Tenant) -> Result<Vec<Invitation>, StoreError> {
-        let rows: Vec<InvitationRow> = on!(&mut self.reader(tenant).await?, |db| {
+        let rows: Vec<InvitationRow> = read!(self.reader(tenant).await?, |db| {
             sqlx::query_as(SELECT_ALL)
                 .bind(tenant.uuid())
                 .fetch_all(&mut **db)
@@ -118,12 +118,10 @@ impl Database {
         token: &str,
         now: Timestamp,
     ) -> Result<(Tenant, String, Invitation), StoreError> {
-        let found: NamedRow = on!(&mut self.system().await?, |db| sqlx::query_as(
-            SELECT_BY_TOKEN
-        )
-        .bind(hash(token))
-        .bind(now.millis())
-        .fetch_one(&mut **db))?;
+        let found: NamedRow = read!(self.system().await?, |db| sqlx::query_as(SELECT_BY_TOKEN)
+            .bind(hash(token))
+            .bind(now.millis())
+            .fetch_one(&mut **db))?;
         let (tenant, invitation) = found.row.into();
         Ok((tenant, found.name, invitation))
     }

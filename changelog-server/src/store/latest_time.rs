@@ -3,7 +3,7 @@
 
 use changelog_core::Timestamp;
 
-use super::engine::{execute, on};
+use super::engine::{execute, read};
 use super::{Database, StoreError};
 
 const LATEST: &str = "SELECT seen_at FROM latest_time WHERE id = 1";
@@ -20,7 +20,7 @@ ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at";
 impl Database {
     /// Returns the latest time that was saved, if any.
     pub async fn latest_time(&self) -> Result<Option<Timestamp>, StoreError> {
-        let found: Option<(i64,)> = on!(&mut self.system().await?, |db| sqlx::query_as(LATEST)
+        let found: Option<(i64,)> = read!(self.system().await?, |db| sqlx::query_as(LATEST)
             .fetch_optional(&mut **db))?;
         Ok(found.map(|(millis,)| Timestamp::from_millis(millis)))
     }

@@ -11,7 +11,7 @@ use chrono_tz::Tz;
 use sqlx::FromRow;
 use sqlx::types::{Text, Uuid};
 
-use super::engine::{Dialect, Script, Value, execute, on};
+use super::engine::{Dialect, Script, Value, end_lease, execute, on, read};
 use super::notifications::{Notification, Row as NotificationRow};
 use super::{Database, StoreError, Tenant, Tx};
 
@@ -245,7 +245,7 @@ macro_rules! about {
 impl Database {
     /// Lists mailboxes that are due, at most 50.
     pub async fn due_mailboxes(&self, now: Timestamp) -> Result<Vec<DueMailbox>, StoreError> {
-        let rows: Vec<DueRow> = on!(&mut self.system().await?, |db| sqlx::query_as(DUE)
+        let rows: Vec<DueRow> = read!(self.system().await?, |db| sqlx::query_as(DUE)
             .bind(now.millis())
             .fetch_all(&mut **db))?;
         let due = |row: DueRow| DueMailbox {
@@ -291,6 +291,7 @@ impl Database {
                 .bind(mailbox.mail.as_str())
                 .bind(id)
                 .fetch_all(&mut **db))?;
+            end_lease(lease);
             (recipient, taken)
         };
         let attempts = due.attempts + 1;
@@ -363,7 +364,7 @@ impl Database {
 
     /// Finds the mailbox of a link that unsubscribes, if the person is still a member.
     pub async fn unsubscription(&self, token: &str) -> Result<Option<Unsubscription>, StoreError> {
-        let row: Option<TokenRow> = on!(&mut self.system().await?, |db| sqlx::query_as(BY_TOKEN)
+        let row: Option<TokenRow> = read!(self.system().await?, |db| sqlx::query_as(BY_TOKEN)
             .bind(token)
             .fetch_optional(&mut **db))?;
         Ok(row.map(|row| Unsubscription {
@@ -380,7 +381,7 @@ impl Database {
         user: UserId,
     ) -> Result<Option<String>, StoreError> {
         let rows: Vec<(Option<String>,)> =
-            on!(&mut self.system().await?, |db| sqlx::query_as(PROBLEM)
+            read!(self.system().await?, |db| sqlx::query_as(PROBLEM)
                 .bind(tenant.uuid())
                 .bind(user.0)
                 .fetch_all(&mut **db))?;

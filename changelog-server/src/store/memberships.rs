@@ -8,7 +8,7 @@ use sqlx::FromRow;
 use sqlx::types::{Text, Uuid};
 
 use super::activity::Entry;
-use super::engine::{execute, on};
+use super::engine::{execute, on, read};
 use super::{Actor, Database, StoreError, Tenant, Tx};
 
 const MEMBER_BY_EMAIL: &str = "
@@ -79,7 +79,7 @@ impl From<MemberRow> for Member {
 impl Database {
     /// Lists the members of an organization, by name.
     pub async fn members(&self, tenant: Tenant) -> Result<Vec<Member>, StoreError> {
-        let rows: Vec<MemberRow> = on!(&mut self.reader(tenant).await?, |db| {
+        let rows: Vec<MemberRow> = read!(self.reader(tenant).await?, |db| {
             sqlx::query_as(MEMBERS_OF_ORGANIZATION)
                 .bind(tenant.uuid())
                 .fetch_all(&mut **db)
@@ -92,7 +92,7 @@ impl Database {
         &self,
         user: UserId,
     ) -> Result<Vec<(OrganizationId, String, Role)>, StoreError> {
-        let rows: Vec<(Uuid, String, Text<Role>)> = on!(&mut self.system().await?, |db| {
+        let rows: Vec<(Uuid, String, Text<Role>)> = read!(self.system().await?, |db| {
             sqlx::query_as(MEMBERSHIPS_OF_USER)
                 .bind(user.0)
                 .fetch_all(&mut **db)
@@ -105,7 +105,7 @@ impl Database {
 
     /// Returns the organization that a person joined first.
     pub async fn first_membership(&self, user: UserId) -> Result<Option<Tenant>, StoreError> {
-        let found: Option<(Uuid,)> = on!(&mut self.system().await?, |db| {
+        let found: Option<(Uuid,)> = read!(self.system().await?, |db| {
             sqlx::query_as(FIRST_MEMBERSHIP)
                 .bind(user.0)
                 .fetch_optional(&mut **db)

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use sqlx::QueryBuilder;
 
-use super::engine::{Dialect, on, push_limit};
+use super::engine::{Dialect, end_lease, on, push_limit, read};
 use super::{Database, StoreError, Tenant};
 
 /// Comes after every string in the order of the databases.
@@ -53,7 +53,7 @@ impl Database {
         limit: u64,
     ) -> Result<Vec<String>, StoreError> {
         let range = beginning_with(&prefix.to_ascii_lowercase());
-        let rows: Vec<(String,)> = on!(&mut self.reader(tenant).await?, |db| async {
+        let rows: Vec<(String,)> = read!(self.reader(tenant).await?, |db| async {
             let mut query = select_names(table, column, tenant, &range, limit);
             query.build_query_as().fetch_all(&mut **db).await
         })?;
@@ -88,6 +88,7 @@ impl Database {
             // would come earlier, which PostgreSQL does not accept and tags cannot have.
             from = scope + "\u{1}";
         }
+        end_lease(reader);
         Ok(tags)
     }
 }

@@ -10,7 +10,7 @@ use chrono::TimeDelta;
 use sqlx::types::{Text, Uuid};
 use sqlx::{FromRow, Postgres, QueryBuilder, Sqlite};
 
-use super::engine::{Dialect, Engine, Script, Value, execute, on};
+use super::engine::{Dialect, Engine, Script, Value, end_lease, execute, on};
 use super::mailboxes::{self, Mailbox};
 use super::{Database, StoreError, Tenant, Tx};
 
@@ -150,6 +150,7 @@ impl Database {
                 .fetch_all(&mut **db))?;
             list.extend(rows.into_iter().map(Notification::from));
         }
+        end_lease(lease);
         Ok(list)
     }
 }

@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 use sqlx::FromRow;
 use sqlx::types::{Text, Uuid};
 
-use super::engine::{execute, on};
+use super::engine::{execute, read};
 use super::{Actor, Database, StoreError, Tenant, Tx, new_id};
 
 const INSERT: &str = "
@@ -48,14 +48,14 @@ impl Database {
     /// Lists all organizations, by name.
     pub async fn organizations(&self) -> Result<Vec<Organization>, StoreError> {
         let rows: Vec<OrganizationRow> =
-            on!(&mut self.system().await?, |db| sqlx::query_as(SELECT_ALL)
+            read!(self.system().await?, |db| sqlx::query_as(SELECT_ALL)
                 .fetch_all(&mut **db))?;
         Ok(rows.into_iter().map(Organization::from).collect())
     }
 
     /// Returns an organization.
     pub async fn organization(&self, tenant: Tenant) -> Result<Organization, StoreError> {
-        let row: OrganizationRow = on!(&mut self.point_reader(tenant).await?, |db| {
+        let row: OrganizationRow = read!(self.point_reader(tenant).await?, |db| {
             sqlx::query_as(SELECT_BY_ID)
                 .bind(tenant.uuid())
                 .fetch_one(&mut **db)
@@ -71,7 +71,7 @@ impl Database {
 
     /// Returns whether there is an organization.
     pub async fn has_organizations(&self) -> Result<bool, StoreError> {
-        let any: Option<(Uuid,)> = on!(&mut self.system().await?, |db| {
+        let any: Option<(Uuid,)> = read!(self.system().await?, |db| {
             sqlx::query_as(SELECT_ANY).fetch_optional(&mut **db)
         })?;
         Ok(any.is_some())

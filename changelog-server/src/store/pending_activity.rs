@@ -17,7 +17,7 @@ use sqlx::types::Uuid;
 use sqlx::{FromRow, Postgres, Sqlite};
 
 use super::activity::{Entry, NewEntry, Row, push_rows};
-use super::engine::{Dialect, Engine, Script, on};
+use super::engine::{Dialect, Engine, Script, on, read};
 use super::{Actor, Database, StoreError, Tenant, Tx, new_id};
 
 /// How long a caller waits for its entry to be moved, after the commit.
@@ -119,10 +119,9 @@ impl Database {
         let mut failed = HashSet::new();
         let mut last = Uuid::nil();
         loop {
-            let page: Vec<(Uuid, Uuid)> =
-                on!(&mut self.system().await?, |db| sqlx::query_as(NEXT)
-                    .bind(last)
-                    .fetch_all(&mut **db))?;
+            let page: Vec<(Uuid, Uuid)> = read!(self.system().await?, |db| sqlx::query_as(NEXT)
+                .bind(last)
+                .fetch_all(&mut **db))?;
             for (id, organization) in &page {
                 last = *id;
                 if failed.contains(organization) {

@@ -20,7 +20,7 @@ use sqlx::QueryBuilder;
 use sqlx::types::{Json, Text, Uuid};
 
 use super::change_notifier::ChangeEntry;
-use super::engine::{Dialect, on};
+use super::engine::{Dialect, read};
 use super::index::search::IndexTerms;
 use super::index::sort_key;
 use super::{Database, StoreError, Tenant};
@@ -105,7 +105,7 @@ impl Database {
         tenant: Tenant,
         from: ActivityId,
     ) -> Result<EntryBatch, StoreError> {
-        let rows: Vec<(Uuid, Uuid, Text<Action>)> = on!(&mut self.reader(tenant).await?, |db| {
+        let rows: Vec<(Uuid, Uuid, Text<Action>)> = read!(self.reader(tenant).await?, |db| {
             sqlx::query_as(SINCE)
                 .bind(tenant.uuid())
                 .bind(from.0)
@@ -172,7 +172,7 @@ impl Database {
             return Ok(HashMap::new());
         }
         let rows: Vec<(Uuid, Json<UpdateMetadata>)> =
-            on!(&mut self.point_reader(tenant).await?, |db| async {
+            read!(self.point_reader(tenant).await?, |db| async {
                 let mut query = select_metadata(tenant, ids);
                 query.build_query_as().fetch_all(&mut **db).await
             })?;

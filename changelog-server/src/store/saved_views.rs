@@ -8,7 +8,7 @@ use sqlx::FromRow;
 use sqlx::types::Uuid;
 
 use super::engine::error::or_conflict;
-use super::engine::{execute, on};
+use super::engine::{execute, on, read};
 use super::{Database, StoreError, Tenant, Tx, new_id};
 
 /// The most views of a person, and the most that an organization shares.
@@ -81,7 +81,7 @@ impl Database {
         tenant: Tenant,
         person: UserId,
     ) -> Result<Vec<SavedView>, StoreError> {
-        let rows: Vec<Row> = on!(&mut self.reader(tenant).await?, |db| {
+        let rows: Vec<Row> = read!(self.reader(tenant).await?, |db| {
             sqlx::query_as(SELECT)
                 .bind(tenant.uuid())
                 .bind(person.to_string())

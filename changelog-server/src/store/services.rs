@@ -15,7 +15,7 @@ use sqlx::types::{Json, Uuid};
 use super::activity::difference;
 use super::catalog_words::Named;
 use super::engine::error::or_conflict;
-use super::engine::{execute, on};
+use super::engine::{execute, on, read};
 use super::summaries::{Summarized, Summary, by_ids, page, page_after};
 use super::{Database, Quota, StoreError, Tenant, Tx, new_id};
 
@@ -82,7 +82,7 @@ impl ServiceRow {
 impl Database {
     /// Lists the services of an organization, ordered by name.
     pub async fn services(&self, tenant: Tenant) -> Result<Vec<Service>, StoreError> {
-        let rows: Vec<ServiceRow> = on!(&mut self.reader(tenant).await?, |db| {
+        let rows: Vec<ServiceRow> = read!(self.reader(tenant).await?, |db| {
             sqlx::query_as(SELECT_ALL)
                 .bind(tenant.uuid())
                 .fetch_all(&mut **db)
@@ -101,7 +101,7 @@ impl Database {
         after: &str,
         limit: u64,
     ) -> Result<Vec<Service>, StoreError> {
-        let rows: Vec<ServiceRow> = on!(&mut self.reader(tenant).await?, |db| async {
+        let rows: Vec<ServiceRow> = read!(self.reader(tenant).await?, |db| async {
             let mut query = page_after(SELECT_PAGE, tenant, "name_folded", after, limit);
             query.build_query_as().fetch_all(&mut **db).await
         })?;
@@ -116,7 +116,7 @@ impl Database {
         &self,
         tenant: Tenant,
     ) -> Result<Vec<(ServiceId, String)>, StoreError> {
-        let rows: Vec<(Uuid, String)> = on!(&mut self.reader(tenant).await?, |db| {
+        let rows: Vec<(Uuid, String)> = read!(self.reader(tenant).await?, |db| {
             sqlx::query_as(SELECT_NAMES)
                 .bind(tenant.uuid())
                 .fetch_all(&mut **db)
@@ -136,7 +136,7 @@ impl Database {
         offset: u64,
         days: Range<i64>,
     ) -> Result<Vec<Summary<Service>>, StoreError> {
-        let rows: Vec<ServiceRow> = on!(&mut self.reader(tenant).await?, |db| async {
+        let rows: Vec<ServiceRow> = read!(self.reader(tenant).await?, |db| async {
             let mut query = page(SELECT_PAGE, tenant, "name_folded", limit, offset);
             query.build_query_as().fetch_all(&mut **db).await
         })?;
@@ -171,7 +171,7 @@ impl Database {
         if ids.len() == 0 {
             return Ok(HashMap::new());
         }
-        let rows: Vec<ServiceRow> = on!(&mut self.reader(tenant).await?, |db| async {
+        let rows: Vec<ServiceRow> = read!(self.reader(tenant).await?, |db| async {
             let mut query = by_ids(SELECT_PAGE, tenant, ids.map(|id| id.0));
             query.build_query_as().fetch_all(&mut **db).await
         })?;
@@ -187,7 +187,7 @@ impl Database {
         tenant: Tenant,
         name: &str,
     ) -> Result<Option<Service>, StoreError> {
-        let row: Option<ServiceRow> = on!(&mut self.point_reader(tenant).await?, |db| {
+        let row: Option<ServiceRow> = read!(self.point_reader(tenant).await?, |db| {
             sqlx::query_as(SELECT_BY_NAME)
                 .bind(tenant.uuid())
                 .bind(name.to_ascii_lowercase())
@@ -198,7 +198,7 @@ impl Database {
 
     /// Finds a service of an organization.
     pub async fn service(&self, tenant: Tenant, id: ServiceId) -> Result<Service, StoreError> {
-        let row: ServiceRow = on!(&mut self.point_reader(tenant).await?, |db| {
+        let row: ServiceRow = read!(self.point_reader(tenant).await?, |db| {
             sqlx::query_as(SELECT_BY_ID)
                 .bind(tenant.uuid())
                 .bind(id.0)

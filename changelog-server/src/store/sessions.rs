@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 use sqlx::FromRow;
 use sqlx::types::{Text, Uuid};
 
-use super::engine::{execute, on};
+use super::engine::{execute, read};
 use super::{Database, StoreError, Tenant, Tx};
 
 /// A session ends after this time without a request.
@@ -151,11 +151,10 @@ impl Database {
         now: Timestamp,
     ) -> Result<Option<Session>, StoreError> {
         let hash = hash(token);
-        let row: Option<SessionRow> = on!(&mut self.system().await?, |db| sqlx::query_as(
-            SELECT_BY_TOKEN
-        )
-        .bind(&hash)
-        .fetch_optional(&mut **db))?;
+        let row: Option<SessionRow> =
+            read!(self.system().await?, |db| sqlx::query_as(SELECT_BY_TOKEN)
+                .bind(&hash)
+                .fetch_optional(&mut **db))?;
         Ok(row.and_then(|row| {
             let created = Timestamp::from_millis(row.created_at);
             let seen = Timestamp::from_millis(row.last_seen_at);
@@ -184,11 +183,9 @@ impl Database {
         token: &str,
         now: Timestamp,
     ) -> Result<Vec<SessionInfo>, StoreError> {
-        let rows: Vec<InfoRow> = on!(&mut self.system().await?, |db| sqlx::query_as(
-            SELECT_OF_USER
-        )
-        .bind(user.0)
-        .fetch_all(&mut **db))?;
+        let rows: Vec<InfoRow> = read!(self.system().await?, |db| sqlx::query_as(SELECT_OF_USER)
+            .bind(user.0)
+            .fetch_all(&mut **db))?;
         let current = hash(token);
         let info = |row: InfoRow| SessionInfo {
             created_at: Timestamp::from_millis(row.created_at),

@@ -6,7 +6,7 @@
 use sha2::{Digest, Sha256};
 use sqlx::types::Uuid;
 
-use super::engine::{execute, on};
+use super::engine::{execute, on, read};
 use super::organizations::SELECT_ANY;
 use super::{Database, StoreError, Tx};
 
@@ -39,7 +39,7 @@ impl Database {
 
     /// Returns whether a token allows creating the first organization.
     pub async fn is_setup_token(&self, token: &str) -> Result<bool, StoreError> {
-        let stored: Option<(String,)> = on!(&mut self.system().await?, |db| {
+        let stored: Option<(String,)> = read!(self.system().await?, |db| {
             sqlx::query_as(SELECT).fetch_optional(&mut **db)
         })?;
         let hash = |token: &str| Sha256::digest(token);

@@ -12,7 +12,7 @@ use chrono::TimeDelta;
 use sha2::{Digest, Sha256};
 use sqlx::types::Uuid;
 
-use super::engine::{execute, on};
+use super::engine::{execute, on, read};
 use super::sessions::{MAX_CLOCK_SKEW, hash};
 use super::{Database, StoreError, Tx};
 use crate::client_limit::network_of;
@@ -151,8 +151,7 @@ impl Database {
         token: &str,
         now: Timestamp,
     ) -> Result<Vec<UserId>, StoreError> {
-        let mut lease = self.system().await?;
-        let rows: Vec<(Uuid,)> = on!(&mut lease, |db| sqlx::query_as(SELECT_ACCOUNTS)
+        let rows: Vec<(Uuid,)> = read!(self.system().await?, |db| sqlx::query_as(SELECT_ACCOUNTS)
             .bind(hash(token))
             .bind(now.plus(-BROWSER_TTL).millis())
             .fetch_all(&mut **db))?;

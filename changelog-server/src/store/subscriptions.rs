@@ -15,7 +15,7 @@ use sqlx::types::{Text, Uuid};
 use sqlx::{FromRow, QueryBuilder};
 
 use super::activity::{Entry, changed};
-use super::engine::{Dialect, execute, on};
+use super::engine::{Dialect, execute, on, read};
 use super::{Actor, Database, StoreError, Tenant, Tx};
 
 /// The most subscriptions of a person in one organization.
@@ -79,7 +79,7 @@ impl Database {
         tenant: Tenant,
         user: UserId,
     ) -> Result<Vec<(ServiceRef, Subscription)>, StoreError> {
-        let rows: Vec<Row> = on!(&mut self.system().await?, |db| {
+        let rows: Vec<Row> = read!(self.system().await?, |db| {
             sqlx::query_as(SELECT_OF_USER)
                 .bind(tenant.uuid())
                 .bind(user.0)
@@ -104,7 +104,7 @@ impl Database {
         user: UserId,
         service: ServiceId,
     ) -> Result<Option<Subscription>, StoreError> {
-        let row: Option<Row> = on!(&mut self.system().await?, |db| sqlx::query_as(SELECT)
+        let row: Option<Row> = read!(self.system().await?, |db| sqlx::query_as(SELECT)
             .bind(tenant.uuid())
             .bind(user.0)
             .bind(service.0)
@@ -119,7 +119,7 @@ impl Database {
         user: UserId,
         mail: &MailMode,
     ) -> Result<Vec<ServiceRef>, StoreError> {
-        let rows: Vec<Row> = on!(&mut self.system().await?, |db| {
+        let rows: Vec<Row> = read!(self.system().await?, |db| {
             sqlx::query_as(SELECT_OF_USER)
                 .bind(tenant.uuid())
                 .bind(user.0)
@@ -141,7 +141,7 @@ impl Database {
         if ids.is_empty() {
             return Ok(HashMap::new());
         }
-        let rows: Vec<(String,)> = on!(&mut self.point_reader(tenant).await?, |db| async {
+        let rows: Vec<(String,)> = read!(self.point_reader(tenant).await?, |db| async {
             let mut query = select_services(tenant, ids);
             query.build_query_as().fetch_all(&mut **db).await
         })?;

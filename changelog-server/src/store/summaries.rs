@@ -9,7 +9,7 @@ use sqlx::types::Uuid;
 use sqlx::{FromRow, QueryBuilder};
 
 use super::activity::clamped;
-use super::engine::{Dialect, on, push_limit, push_values};
+use super::engine::{Dialect, push_limit, push_values, read};
 use super::index::counts::{DAY_OF_OTHERS, Scope, unsigned};
 use super::index::sort_key;
 use super::{Database, StoreError, Tenant};
@@ -73,7 +73,7 @@ impl Database {
         tenant: Tenant,
         by: Summarized,
     ) -> Result<Vec<Uuid>, StoreError> {
-        let rows: Vec<(Option<Uuid>, String)> = on!(&mut self.reader(tenant).await?, |db| {
+        let rows: Vec<(Option<Uuid>, String)> = read!(self.reader(tenant).await?, |db| {
             sqlx::query_as(select_latest(by))
                 .bind(tenant.uuid())
                 .bind(LATEST_CHANGES)
@@ -99,7 +99,7 @@ impl Database {
             return Ok(Vec::new());
         }
         let ids: Vec<Uuid> = items.iter().map(|(id, _)| *id).collect();
-        let rows: Vec<SummaryRow> = on!(&mut self.reader(tenant).await?, |db| async {
+        let rows: Vec<SummaryRow> = read!(self.reader(tenant).await?, |db| async {
             let mut query = select(tenant, by, &ids, &days);
             query.build_query_as().fetch_all(&mut **db).await
         })?;

@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use sqlx::FromRow;
 use sqlx::types::Uuid;
 
-use super::engine::{execute, on};
+use super::engine::{execute, on, read};
 use super::{Database, StoreError, Tenant, Tx, new_id};
 
 /// The limit on accounts of one email address.
@@ -72,8 +72,7 @@ impl Database {
     /// without an organization are left out.
     pub async fn accounts(&self, email: &str) -> Result<Vec<Account>, StoreError> {
         let folded = fold_email(email);
-        let mut lease = self.system().await?;
-        let rows: Vec<AccountRow> = on!(&mut lease, |db| sqlx::query_as(BY_EMAIL)
+        let rows: Vec<AccountRow> = read!(self.system().await?, |db| sqlx::query_as(BY_EMAIL)
             .bind(&folded)
             .fetch_all(&mut **db))?;
         Ok(rows.into_iter().map(Account::from).collect())

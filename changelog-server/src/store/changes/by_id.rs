@@ -7,7 +7,7 @@ use sqlx::QueryBuilder;
 use sqlx::types::Uuid;
 
 use super::{ChangeJson, SERVICE_AND_HOST, push_json};
-use crate::store::engine::{BatchLimits, Batcher, Dialect, Results, end_lease, on};
+use crate::store::engine::{BatchLimits, Batcher, Dialect, Results, end_lease, on, read};
 use crate::store::index::sort_key;
 use crate::store::{Database, StoreError, Tenant};
 
@@ -143,7 +143,7 @@ impl Database {
         if let Some(at) = cursor.at {
             return Ok(sort_key::at(at.millis(), id).unwrap_or(i64::MAX));
         }
-        let moved: Option<(i64,)> = on!(&mut self.point_reader(tenant).await?, |db| {
+        let moved: Option<(i64,)> = read!(self.point_reader(tenant).await?, |db| {
             sqlx::query_as(SORT_KEY_OF_MOVED)
                 .bind(tenant.uuid())
                 .bind(id)

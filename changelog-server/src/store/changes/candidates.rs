@@ -11,7 +11,7 @@ use sqlx::types::{Text, Uuid};
 use sqlx::{FromRow, QueryBuilder};
 
 use super::{SERVICE_AND_HOST, broken};
-use crate::store::engine::{Planning, on, push_limit, push_merged};
+use crate::store::engine::{Planning, push_limit, push_merged, read};
 use crate::store::index::search::{self, ChangeMatcher, SearchDialect};
 use crate::store::index::sort_key;
 use crate::store::{Database, StoreError, Tenant};
@@ -89,8 +89,8 @@ impl Database {
             Some(_) => Planning::ForValues,
             None => Planning::Automatic,
         };
-        let mut lease = self.reader_with(tenant, planning).await?;
-        let rows: Vec<CandidateRow> = on!(&mut lease, |db| async {
+        let lease = self.reader_with(tenant, planning).await?;
+        let rows: Vec<CandidateRow> = read!(lease, |db| async {
             let mut query = select(tenant, &newest, search.as_deref());
             query.build_query_as().fetch_all(&mut **db).await
         })?;

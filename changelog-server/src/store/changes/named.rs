@@ -10,7 +10,7 @@ use sqlx::types::Uuid;
 use super::by_id::push_places_end;
 use super::list::{ChangeList, ChangesJson, time_of};
 use super::{broken, push_json};
-use crate::store::engine::{Dialect, Value, on};
+use crate::store::engine::{Dialect, Value, read};
 use crate::store::index::search::{ChangeMatcher, IndexTerms};
 use crate::store::index::sort_key;
 use crate::store::{Database, StoreError, Tenant};
@@ -40,7 +40,7 @@ impl Database {
         };
         let keys = first..=sort_key::of(*ids.end()).unwrap_or(i64::MAX);
         // In one statement, because a change may move between two.
-        let rows: Vec<(i64, String)> = on!(&mut self.reader(tenant).await?, |db| async {
+        let rows: Vec<(i64, String)> = read!(self.reader(tenant).await?, |db| async {
             let mut query = select_named(tenant, &ids, &keys);
             query.build_query_as().fetch_all(&mut **db).await
         })?;

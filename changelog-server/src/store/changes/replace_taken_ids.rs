@@ -10,7 +10,7 @@ use sqlx::QueryBuilder;
 use super::create::Creation;
 use super::draft::Draft;
 use crate::store::activity;
-use crate::store::engine::{Dialect, on, push_values};
+use crate::store::engine::{Dialect, push_values, read};
 use crate::store::index::sort_key;
 use crate::store::{Database, StoreError};
 
@@ -52,7 +52,7 @@ impl Database {
 
     /// Returns the sort keys of a creation's drafts that changes have.
     async fn existing_keys(&self, creation: &Creation) -> Result<HashSet<i64>, StoreError> {
-        let rows: Vec<(i64,)> = on!(&mut self.reader(creation.tenant).await?, |db| async {
+        let rows: Vec<(i64,)> = read!(self.reader(creation.tenant).await?, |db| async {
             let mut query = select_existing_keys(creation);
             query.build_query_as().fetch_all(&mut **db).await
         })?;
@@ -68,7 +68,7 @@ impl Database {
         for _ in 0..MAX_SEARCHES {
             draft.assign_random_id()?;
             let range = sort_key::rest_of_millisecond(draft.sort_key);
-            let rows: Vec<(i64,)> = on!(&mut self.reader(draft.tenant).await?, |db| async {
+            let rows: Vec<(i64,)> = read!(self.reader(draft.tenant).await?, |db| async {
                 let mut query = select_keys_in(draft, range.clone());
                 query.build_query_as().fetch_all(&mut **db).await
             })?;

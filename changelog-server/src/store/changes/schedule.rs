@@ -5,7 +5,7 @@ use std::ops::Range;
 use sqlx::QueryBuilder;
 
 use super::{ChangesJson, SERVICE_AND_HOST, push_json};
-use crate::store::engine::{Dialect, on, push_limit};
+use crate::store::engine::{Dialect, push_limit, read};
 use crate::store::{Database, StoreError, Tenant};
 
 impl Database {
@@ -28,7 +28,7 @@ impl Database {
         millis: Range<i64>,
         limit: u64,
     ) -> Result<ChangesJson, StoreError> {
-        let rows: Vec<(String,)> = on!(&mut self.reader(tenant).await?, |db| async {
+        let rows: Vec<(String,)> = read!(self.reader(tenant).await?, |db| async {
             let mut query = select(tenant, millis, limit);
             query.build_query_as().fetch_all(&mut **db).await
         })?;
@@ -41,7 +41,7 @@ impl Database {
         tenant: Tenant,
         limit: u64,
     ) -> Result<ChangesJson, StoreError> {
-        let rows: Vec<(String,)> = on!(&mut self.reader(tenant).await?, |db| async {
+        let rows: Vec<(String,)> = read!(self.reader(tenant).await?, |db| async {
             let mut query = select_running(tenant, limit);
             query.build_query_as().fetch_all(&mut **db).await
         })?;

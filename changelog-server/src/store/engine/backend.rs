@@ -35,6 +35,20 @@ macro_rules! on {
 }
 pub(crate) use on;
 
+/// Runs the same code on a [`Lease`](super::Lease) of either database, and ends the lease
+/// when the code has returned without an error.
+macro_rules! read {
+    ($lease:expr, |$db:ident| $body:expr) => {{
+        let mut lease = $lease;
+        let result = $crate::store::engine::on!(&mut lease, |$db| $body);
+        if result.is_ok() {
+            $crate::store::engine::end_lease(lease);
+        }
+        result
+    }};
+}
+pub(crate) use read;
+
 /// Executes a query within a transaction on either database, and returns the
 /// number of affected rows.
 macro_rules! execute {

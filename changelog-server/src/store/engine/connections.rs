@@ -7,7 +7,7 @@ use changelog_core::OrganizationId;
 use sqlx::Postgres;
 use tokio::time::timeout;
 
-use super::backend::{Engine, bounded, on};
+use super::backend::{Engine, bounded, read};
 use super::data_file::DataFile;
 use super::error::StoreError;
 use super::fair_share::{FairShare, Holder, Permit};
@@ -120,8 +120,8 @@ impl Connections {
     /// Makes a round trip that reads a real page of the database.
     pub(crate) async fn ping(&self) -> Result<(), StoreError> {
         let health = &self.readers.health;
-        let mut lease = health.lease(None, Planning::Automatic).await?;
-        let _: Option<(i64,)> = on!(&mut lease, |db| {
+        let lease = health.lease(None, Planning::Automatic).await?;
+        let _: Option<(i64,)> = read!(lease, |db| {
             sqlx::query_as("SELECT created_at FROM organizations LIMIT 1").fetch_optional(&mut **db)
         })?;
         Ok(())

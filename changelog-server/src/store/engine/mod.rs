@@ -25,7 +25,7 @@ mod wal_index;
 mod write_lock;
 mod writer;
 
-pub(crate) use backend::{Engine, bounded, committed, execute, on};
+pub(crate) use backend::{Engine, bounded, committed, execute, on, read};
 pub use backup::BackupError;
 pub(crate) use batcher::{BatchLimits, Batcher, Results};
 pub(crate) use connections::{Connections, TxConnection};

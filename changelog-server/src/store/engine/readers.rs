@@ -215,8 +215,9 @@ pub(crate) struct PostgresLease {
     _permit: Permit,
 }
 
-/// Ends a lease whose statements have returned without an error: cheaper than
-/// dropping it.
+/// Ends a lease whose statements have returned without an error, and keeps its connection
+/// for the next one. A lease that is dropped instead costs a round trip to PostgreSQL, or a
+/// new connection if it was planned [`Planning::ForValues`].
 pub(crate) fn end_lease(lease: Lease) {
     if let Engine::Postgres(PostgresLease {
         connection: PostgresConnection::Session(session),

@@ -15,7 +15,7 @@ use super::broken;
 use crate::store::activity::clamped;
 use crate::store::engine::{
     BatchLimits, Batcher, Engine, Planning, Results, Script, bounded, end_lease, groups_of_equal,
-    on,
+    read,
 };
 use crate::store::index::counts::unsigned;
 use crate::store::index::search::{AuthorFilter, ChangeMatcher};
@@ -137,7 +137,7 @@ impl Lists {
 impl Database {
     /// Counts all changes of the list of a page.
     async fn count(&self, page: &Page) -> Result<u64, StoreError> {
-        let (count,): (i64,) = on!(&mut self.reader(page.tenant).await?, |db| async {
+        let (count,): (i64,) = read!(self.reader(page.tenant).await?, |db| async {
             let mut query = QueryBuilder::new("SELECT ");
             page.push_count(&mut query);
             query.build_query_as().fetch_one(&mut **db).await

@@ -15,7 +15,7 @@ use sqlx::{FromRow, QueryBuilder};
 
 use super::spans::DAY;
 use super::{HAPPENED, KindFilter, Scope, push_spans, unsigned};
-use crate::store::engine::{Dialect, Lease, on};
+use crate::store::engine::{Dialect, Lease, end_lease, on, read};
 use crate::store::index::sort_key;
 use crate::store::{Database, StoreError, Tenant};
 
@@ -204,6 +204,9 @@ impl Database {
                 part
             });
         }
+        if let Some(lease) = lease {
+            end_lease(lease);
+        }
         let between = starts.windows(2).zip(parts.windows(2));
         let between = between.map(|(starts, parts)| {
             let mut counts = parts[1];
@@ -225,7 +228,7 @@ impl Database {
     ) -> Result<Vec<KindCounts>, StoreError> {
         let length = usize::try_from(days.end - days.start).unwrap_or_default();
         let mut counts = vec![KindCounts::default(); length];
-        let rows: Vec<DayRow> = on!(&mut self.reader(tenant).await?, |db| async {
+        let rows: Vec<DayRow> = read!(self.reader(tenant).await?, |db| async {
             let mut query = select_days(tenant, &scope.into(), &days);
             query.build_query_as().fetch_all(&mut **db).await
         })?;

@@ -3,7 +3,7 @@
 use sqlx::QueryBuilder;
 
 use super::{DAY, END, KindFilter, Scope, push_spans};
-use crate::store::engine::{on, push_limit};
+use crate::store::engine::{push_limit, read};
 use crate::store::index::sort_key;
 use crate::store::{Database, StoreError};
 
@@ -33,7 +33,7 @@ impl Database {
         let (mut end, mut offset) = (END, start.offset);
         let mut limit = FIRST_DAYS;
         loop {
-            let days: Vec<(i64, i64)> = on!(&mut self.reader(filter.tenant).await?, |db| async {
+            let days: Vec<(i64, i64)> = read!(self.reader(filter.tenant).await?, |db| async {
                 let mut query = QueryBuilder::new(
                     "SELECT start, CAST(SUM(n) AS BIGINT) FROM change_counts WHERE ",
                 );

@@ -12,7 +12,7 @@ use sqlx::types::{Text, Uuid};
 use super::Scope;
 use super::spans::{NearestDays, nearest_days};
 use crate::store::changes::candidates::parse_ids;
-use crate::store::engine::{Dialect, on};
+use crate::store::engine::{Dialect, read};
 use crate::store::index::sort_key;
 use crate::store::{Database, StoreError, Tenant};
 
@@ -94,8 +94,7 @@ impl Database {
         days: Range<i64>,
         sums: &mut Sums,
     ) -> Result<(), StoreError> {
-        let mut lease = self.reader(tenant).await?;
-        let (by_service, environments) = on!(&mut lease, |db| async {
+        let (by_service, environments) = read!(self.reader(tenant).await?, |db| async {
             let mut by_service: Vec<(String, i64)> = Vec::new();
             if !services.is_empty() {
                 let mut query = select_days_by_service(tenant, services, &days);
@@ -131,7 +130,7 @@ impl Database {
         step: i64,
         sums: &mut Sums,
     ) -> Result<(), StoreError> {
-        let rows: Vec<PlaceRow> = on!(&mut self.reader(tenant).await?, |db| async {
+        let rows: Vec<PlaceRow> = read!(self.reader(tenant).await?, |db| async {
             let mut query = select_places(tenant, millis);
             query.build_query_as().fetch_all(&mut **db).await
         })?;

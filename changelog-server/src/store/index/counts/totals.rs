@@ -6,7 +6,7 @@ use changelog_core::{Service, ServiceId};
 use sqlx::QueryBuilder;
 
 use super::{KindFilter, Scope, unsigned};
-use crate::store::engine::on;
+use crate::store::engine::read;
 use crate::store::{Database, StoreError, Tenant};
 
 /// The services with the most changes, without the limit. The conditions on span
@@ -23,7 +23,7 @@ impl Database {
     /// Counts all changes of a scope.
     pub async fn total(&self, tenant: Tenant, scope: Scope<'_>) -> Result<u64, StoreError> {
         let filter = KindFilter::all(tenant);
-        let (total,): (i64,) = on!(&mut self.reader(tenant).await?, |db| async {
+        let (total,): (i64,) = read!(self.reader(tenant).await?, |db| async {
             let mut query = QueryBuilder::new("SELECT ");
             filter.push_total(&mut query, &scope);
             query.build_query_as().fetch_one(&mut **db).await
@@ -40,7 +40,7 @@ impl Database {
         days: Range<i64>,
         limit: u64,
     ) -> Result<Vec<(Service, u64)>, StoreError> {
-        let rows: Vec<(String, i64)> = on!(&mut self.reader(tenant).await?, |db| async {
+        let rows: Vec<(String, i64)> = read!(self.reader(tenant).await?, |db| async {
             let mut query = QueryBuilder::new(BUSIEST);
             query.push(limit);
             query

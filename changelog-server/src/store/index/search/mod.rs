@@ -18,7 +18,7 @@ pub(in crate::store) use facets::{Facets, indexed_text};
 pub(in crate::store) use matcher::AuthorFilter;
 pub use matcher::{ChangeMatcher, IndexTerms};
 
-use crate::store::engine::{Dialect, Engine, Script, Value, on};
+use crate::store::engine::{Dialect, Engine, Script, Value, read};
 use crate::store::{Database, StoreError, Tenant};
 
 /// SQLite: a prefix of fewer words than this is replaced by the words; the
@@ -258,7 +258,7 @@ async fn sqlite_query(
             // Words consist of letters and digits of any script, all of which
             // sort before the last character of Unicode.
             let end = format!("{word}{}", char::MAX);
-            let found: Vec<(String,)> = on!(&mut database.reader(tenant).await?, |db| {
+            let found: Vec<(String,)> = read!(database.reader(tenant).await?, |db| {
                 sqlx::query_as(WORDS_OF_PREFIX)
                     .bind(&word)
                     .bind(end)
