@@ -8,7 +8,6 @@ use sync_wrapper::SyncStream;
 use warp::Reply as _;
 use warp::reply::Response;
 
-use crate::response_memory::UNCOUNTED_BYTES;
 use crate::store::StoreError;
 
 /// Returns a response whose body is produced while it is sent. A body that fails
@@ -38,6 +37,9 @@ pub(crate) fn event_stream(
     response
 }
 
+/// The largest body whose pieces are copied into one: cheaper than to send several.
+const MAX_COPIED_BYTES: usize = 4 * 1024;
+
 /// Returns a response with a JSON body.
 pub(crate) fn json<T: Serialize>(status: u16, body: &T) -> Response {
     match serde_json::to_string(body) {
@@ -60,7 +62,7 @@ pub(crate) fn raw_json(prefix: &'static str, json: String, suffix: String) -> Re
 /// Returns a response of JSON text in pieces; large pieces are not copied.
 pub(crate) fn joined_json(pieces: Vec<Bytes>) -> Response {
     let mut response = text(200, "application/json", String::new());
-    if pieces.iter().map(Bytes::len).sum::<usize>() <= UNCOUNTED_BYTES {
+    if pieces.iter().map(Bytes::len).sum::<usize>() <= MAX_COPIED_BYTES {
         *response.body_mut() = pieces.concat().into();
     } else {
         response.extensions_mut().insert(BodyPieces(pieces));

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
 use changelog_core::ProblemCode;
+use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
-use futures_util::{FutureExt, StreamExt};
 use http::{HeaderMap, HeaderValue, Method};
 use warp::filters::BoxedFilter;
 use warp::reply::Response;
@@ -113,7 +113,7 @@ impl Endpoint {
     {
         self.handlers.push((
             method,
-            Arc::new(move |app, request| handler(app, request).boxed()),
+            Arc::new(move |app, request| Box::pin(handler(app, request))),
         ));
         self
     }

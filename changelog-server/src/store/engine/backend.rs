@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use futures_util::FutureExt;
+
 use super::error::StoreError;
 
 /// Something that exists once for each database.
@@ -69,16 +71,17 @@ macro_rules! execute {
 }
 pub(crate) use execute;
 
-/// Waits for a statement for at most [`STATEMENT_TIMEOUT`].
-pub(crate) async fn bounded<T>(
+/// Waits for a statement for at most [`STATEMENT_TIMEOUT`]. As an `async fn` it would hold
+/// the statement's future twice, and everything that awaits it would be as much larger.
+pub(crate) fn bounded<T>(
     statement: impl Future<Output = Result<T, sqlx::Error>>,
-) -> Result<T, StoreError> {
-    match tokio::time::timeout(STATEMENT_TIMEOUT, statement).await {
+) -> impl Future<Output = Result<T, StoreError>> {
+    tokio::time::timeout(STATEMENT_TIMEOUT, statement).map(|result| match result {
         Ok(result) => Ok(result?),
         Err(_) => Err(StoreError::Unavailable(
             "the database did not answer in time".into(),
         )),
-    }
+    })
 }
 
 /// Waits for a COMMIT for at most [`STATEMENT_TIMEOUT`]. The outcome of one that

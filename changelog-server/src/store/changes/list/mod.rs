@@ -159,11 +159,17 @@ async fn read_pages(database: Database, pages: Vec<Page>) -> Results<ChangeList>
     for numbers in groups_of_equal(texts) {
         let alike: Vec<&Page> = numbers.iter().map(|number| &pages[*number]).collect();
         let rows = read_alike(&database, &alike).await;
-        for (row, number) in numbers.into_iter().enumerate() {
-            results[number] = match &rows {
-                Ok(rows) => rows.get(row).cloned().ok_or(StoreError::NotFound),
-                Err(error) => Err(error.clone()),
-            };
+        match rows {
+            Ok(rows) => {
+                for (row, number) in rows.into_iter().zip(numbers) {
+                    results[number] = Ok(row);
+                }
+            }
+            Err(error) => {
+                for number in numbers {
+                    results[number] = Err(error.clone());
+                }
+            }
         }
     }
     Ok(results)

@@ -130,12 +130,13 @@ where
     /// when a database stops to answer, a request waits until the running batch
     /// fails, and then for its own.
     pub(crate) async fn read(&self, lane: K, request: R) -> Result<T, StoreError> {
-        let result = tokio::time::timeout(READ_TIMEOUT, self.submit(lane, request));
-        result.await.unwrap_or_else(|_| {
-            Err(StoreError::Unavailable(
-                "the database did not answer in time".into(),
-            ))
-        })
+        tokio::time::timeout(READ_TIMEOUT, self.submit(lane, request))
+            .await
+            .unwrap_or_else(|_| {
+                Err(StoreError::Unavailable(
+                    "the database did not answer in time".into(),
+                ))
+            })
     }
 
     /// Submits a request and waits for its result. A request whose caller leaves
