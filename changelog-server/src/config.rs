@@ -11,7 +11,7 @@ use url::Url;
 
 use crate::app::reachable;
 use crate::mail::MailSettings;
-use crate::secrets::{Secrets, SecretsError};
+use crate::secrets::Secrets;
 use crate::store::{Capacity, DeliveryId, Quotas};
 
 /// The change log service.
@@ -198,12 +198,10 @@ pub struct SecretsFile {
 }
 
 impl SecretsFile {
-    /// Opens the file.
-    pub fn open(&self, database_url: &str) -> Result<Secrets, SecretsError> {
-        match &self.path {
-            Some(path) => Secrets::open(path),
-            None => Secrets::open(&Secrets::default_path(database_url)),
-        }
+    /// Returns the path of the file for a database.
+    pub fn path(&self, database_url: &str) -> PathBuf {
+        let path = self.path.clone();
+        path.unwrap_or_else(|| Secrets::default_path(database_url))
     }
 }
 

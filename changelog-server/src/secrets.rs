@@ -6,7 +6,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -41,6 +41,15 @@ pub enum SecretsError {
         path: PathBuf,
         /// Why.
         error: io::Error,
+    },
+    /// There is no key file.
+    #[error(
+        "the key file {path} is missing, and stored secrets need it: restore it, or name it by \
+         --secrets-key-file; to start again with a new key, delete all connections first"
+    )]
+    Missing {
+        /// Its path.
+        path: PathBuf,
     },
     /// The key file has something else in it.
     #[error("line {line} of the key file {path} is not a key")]
@@ -99,15 +108,29 @@ impl Secrets {
     /// Uses the key file at a path, and makes one with a new key, readable only by its
     /// owner, if there is none.
     pub fn open(path: &Path) -> Result<Self, SecretsError> {
-        let secrets = Self {
-            path: Arc::new(path.to_owned()),
-            keys: Arc::default(),
-        };
+        let secrets = Self::of_file(path);
         if !path.exists() {
             secrets.create()?;
         }
         secrets.read()?;
         Ok(secrets)
+    }
+
+    /// Uses the key file at a path, which may be missing until something is encrypted or
+    /// decrypted.
+    pub fn open_existing(path: &Path) -> Result<Self, SecretsError> {
+        let secrets = Self::of_file(path);
+        match secrets.read() {
+            Ok(_) | Err(SecretsError::Missing { .. }) => Ok(secrets),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn of_file(path: &Path) -> Self {
+        Self {
+            path: Arc::new(path.to_owned()),
+            keys: Arc::default(),
+        }
     }
 
     /// Returns the path of the key file of a database, unless another one is configured.
@@ -125,10 +148,17 @@ impl Secrets {
     }
 
     fn failed(&self, error: io::Error) -> SecretsError {
-        SecretsError::File {
-            path: self.path.to_path_buf(),
-            error,
+        let path = self.path.to_path_buf();
+        match error.kind() {
+            io::ErrorKind::NotFound => SecretsError::Missing { path },
+            _ => SecretsError::File { path, error },
         }
+    }
+
+    /// Returns whether others than the owner of the key file may read it.
+    pub fn is_exposed(&self) -> bool {
+        let mode = fs::metadata(self.path.as_path()).map(|file| file.permissions().mode());
+        mode.is_ok_and(|mode| mode & 0o077 != 0)
     }
 
     /// Writes a file with a new key, unless another process has just done so.
@@ -273,8 +303,6 @@ impl Secrets {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
     use super::*;
 
     fn secrets() -> (PathBuf, Secrets) {

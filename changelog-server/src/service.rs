@@ -7,7 +7,7 @@ use tokio::net::TcpListener;
 use crate::app::App;
 use crate::clock::Clock;
 use crate::config::Serve;
-use crate::secrets::SecretsError;
+use crate::integrations::key_file::{self, KeyFileError};
 use crate::store::{OpenError, Purpose, Store, StoreError};
 use crate::web::session::new_token;
 
@@ -34,7 +34,7 @@ pub enum StartError {
     Store(#[from] StoreError),
     /// The key of stored secrets cannot be read or made.
     #[error("{0}")]
-    Secrets(#[from] SecretsError),
+    Secrets(#[from] KeyFileError),
     /// The address cannot be listened on.
     #[error("{0}")]
     Io(#[from] std::io::Error),
@@ -60,7 +60,8 @@ impl Service {
         let setup_token = store.setup_token(&new_token()).await?;
         let mailer = serve.settings.mail.mailer(&serve.settings.host(address))?;
         set_clock(&clock, &store, serve.trust_clock).await?;
-        let secrets = serve.settings.secrets.open(database_url)?;
+        let path = serve.settings.secrets.path(database_url);
+        let secrets = key_file::open(&store, &path).await?;
         Ok(Self {
             app: App::new(store, clock, serve.settings, secrets, mailer, address),
             listener,

@@ -11,7 +11,8 @@ use super::{Failure, note, now, open, organization, print, print_json, secret};
 use crate::config::{AllowedReceivers, Common, CreateIntegration, Integration, SecretsFile};
 use crate::integrations::http::ReceiverClient;
 use crate::integrations::trial::Trial;
-use crate::integrations::{open_target, setup};
+use crate::integrations::{key_file, open_target, setup};
+use crate::secrets::Secrets;
 use crate::store::{
     Actor, Connection, Delivery, DeliveryId, DeliveryState, MAX_CONNECTIONS, Store, StoreError,
     Tenant, new_id,
@@ -82,7 +83,8 @@ async fn create(common: &Common, store: &Store, args: CreateIntegration) -> Resu
         },
         filter,
     };
-    let secrets = args.secrets.open(&common.database_url)?;
+    let path = args.secrets.path(&common.database_url);
+    let secrets = key_file::open(store, &path).await?;
     insert(common, store, tenant, &secrets, new).await
 }
 
@@ -119,7 +121,7 @@ async fn test(
     receivers: AllowedReceivers,
 ) -> Result<(), Failure> {
     let (tenant, connection) = find(store, id).await?;
-    let secrets = secrets.open(&common.database_url)?;
+    let secrets = Secrets::open_existing(&secrets.path(&common.database_url))?;
     let target = open_target(&secrets, tenant, &connection)?;
     let organization = store.organization(tenant).await?;
     let trial = Trial {
@@ -209,7 +211,7 @@ async fn insert(
     common: &Common,
     store: &Store,
     tenant: Tenant,
-    secrets: &crate::secrets::Secrets,
+    secrets: &Secrets,
     new: NewConnection,
 ) -> Result<(), Failure> {
     let new = new.checked(now().into())?;

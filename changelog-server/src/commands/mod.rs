@@ -21,6 +21,7 @@ use serde::Serialize;
 
 use crate::clock::Clock;
 use crate::config::{Arguments, Command, Common};
+use crate::integrations::key_file::KeyFileError;
 use crate::secrets::SecretsError;
 use crate::service::StartError;
 use crate::store::{BackupError, Capacity, OpenError, Purpose, Store, StoreError, Tenant};
@@ -44,6 +45,8 @@ enum Failure {
     NotDelivered(String),
     #[error("{0}")]
     Secrets(#[from] SecretsError),
+    #[error("{0}")]
+    KeyFile(#[from] KeyFileError),
     #[error("{0}")]
     Io(#[from] std::io::Error),
     #[error("{0}")]

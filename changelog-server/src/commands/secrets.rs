@@ -6,7 +6,7 @@ use tokio::time::sleep;
 
 use super::{Failure, open, print};
 use crate::config::{Common, SecretsCommand};
-use crate::integrations::{open_target, seal_target};
+use crate::integrations::{key_file, open_target, seal_target};
 use crate::secrets::Secrets;
 use crate::store::{Store, StoreError};
 
@@ -17,7 +17,18 @@ const SERVERS_WAIT: Duration = Duration::from_secs(1);
 pub(super) async fn run(common: &Common, command: &SecretsCommand) -> Result<(), Failure> {
     let SecretsCommand::Rotate { secrets } = command;
     let store = open(common).await?;
-    let secrets = secrets.open(&common.database_url)?;
+    let secrets = Secrets::open_existing(&secrets.path(&common.database_url))?;
+    let (unreadable, _) = key_file::unreadable(&store, &secrets).await?;
+    if let Some((_, _, error)) = unreadable.first() {
+        let names = unreadable
+            .iter()
+            .map(|(_, one, _)| format!("\n  {} ({})", one.id, one.name));
+        return Err(Failure::Usage(format!(
+            "{error}. Of these connections; delete them by `integration delete`, or rotate with \
+             the file that has their key:{}",
+            names.collect::<String>()
+        )));
+    }
     // Servers read the file again when they encrypt, and when they find a key that they do
     // not know.
     secrets.add_key()?;
@@ -33,7 +44,7 @@ pub(super) async fn run(common: &Common, command: &SecretsCommand) -> Result<(),
 /// Encrypts what is not encrypted by the first key, and returns the number of connections.
 async fn encrypt_again(store: &Store, secrets: &Secrets) -> Result<usize, Failure> {
     let mut rotated = 0;
-    for tenant in store.tenants().await? {
+    for tenant in store.tenants_with_receivers().await? {
         for connection in store.connections(tenant).await? {
             let mut tx = store.begin().await?;
             let connection = match tx.lock_connection(tenant, connection.id).await {

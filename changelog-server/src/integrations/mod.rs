@@ -2,6 +2,7 @@
 //! at least once.
 
 pub mod http;
+pub mod key_file;
 pub mod message;
 mod queue;
 mod schedule;

@@ -17,6 +17,7 @@ use super::message::{Attempt, Message, Verdict};
 use super::queue::{Queued, queue_events};
 use super::schedule::{MAX_FAILING, after, delay_after, pause, probe_pause};
 use super::senders;
+use super::target::Target;
 use crate::app::App;
 use crate::store::{
     Claim, Connection, ConnectionHealth, DeliveryState, Finished, StoreError, Tenant,
@@ -37,6 +38,8 @@ const FULL_BATCH_WAIT: Duration = Duration::from_millis(100);
 /// The shortest time from one full batch of messages of a connection to the next: a
 /// connection sends at most 500 messages a second by each server.
 const BATCH_INTERVAL: Duration = Duration::from_millis(64);
+/// The wait before the key file is read again for a connection whose key it lacks.
+const KEY_WAIT: Duration = Duration::from_secs(30);
 /// The wait after an error of the database.
 const ERROR_WAIT: Duration = Duration::from_secs(2);
 /// How long a claim is valid: longer than the requests of a message may take.
@@ -141,6 +144,7 @@ async fn run_organization(
                             id: connection.id,
                             wake,
                             stop: stop.clone(),
+                            lacks_key: false,
                         };
                         sender.run()
                     });
@@ -175,6 +179,8 @@ struct Sender {
     id: ConnectionId,
     wake: Arc<Notify>,
     stop: watch::Receiver<bool>,
+    /// Whether the connection's key was missing at the last attempt.
+    lacks_key: bool,
 }
 
 impl Sender {
@@ -243,7 +249,7 @@ impl Sender {
 
     /// Sends what is due. Returns how long to wait then, or `None` when the connection is
     /// disabled.
-    async fn send_due(&self, organization: &str) -> Result<Option<Duration>, StoreError> {
+    async fn send_due(&mut self, organization: &str) -> Result<Option<Duration>, StoreError> {
         let store = &self.app.store;
         let due = store.next_due(self.tenant, self.id).await?;
         let now = self.now();
@@ -261,6 +267,18 @@ impl Sender {
         {
             return Ok(Some(self.wait_until(until)));
         }
+        let target = match self.app.integrations.target(self.tenant, &connection) {
+            Ok(target) => target,
+            Err(error) => {
+                // Another server may have the key, and this one may get it: nothing is given up.
+                if !std::mem::replace(&mut self.lacks_key, true) {
+                    let (id, name) = (connection.id, &connection.name);
+                    tracing::error!(connection = %id, name, %error, "nothing is sent");
+                }
+                return Ok(Some(KEY_WAIT));
+            }
+        };
+        self.lacks_key = false;
         let is_chat = connection.kind.is_chat();
         let turn = is_chat.then(|| after(now, CHAT_INTERVAL));
         // A receiver that fails is tried with one message.
@@ -278,7 +296,7 @@ impl Sender {
             return Ok(Some(MAX_WAIT));
         }
         let is_full = u64::try_from(claims.len()).is_ok_and(|count| count >= BATCH);
-        let (finished, health) = self.send(&connection, organization, claims).await;
+        let (finished, health) = self.send(&connection, &target, organization, claims).await;
         let mut tx = store.begin_for(self.tenant).await?;
         tx.finish_deliveries(self.tenant, &connection, &finished, &health, self.now())
             .await?;
@@ -293,21 +311,10 @@ impl Sender {
     async fn send(
         &self,
         connection: &Connection,
+        target: &Target,
         organization: &str,
         claims: Vec<Claim>,
     ) -> (Vec<Finished>, ConnectionHealth) {
-        let target = match self.app.integrations.target(self.tenant, connection) {
-            Ok(target) => target,
-            Err(error) => {
-                let health = ConnectionHealth {
-                    disable: Some(format!("Its address cannot be decrypted: {error}.")),
-                    ..ConnectionHealth::default()
-                };
-                let at = self.now();
-                let kept = claims.iter().map(|claim| Finished::kept(claim, at));
-                return (kept.collect(), health);
-            }
-        };
         let mut messages: Vec<Vec<Claim>> = Vec::new();
         for claim in claims {
             match (&claim.burst, messages.last_mut()) {
@@ -322,7 +329,7 @@ impl Sender {
                 let (first, rest) = claims.split_first().expect("each has a claim");
                 let grouped: Vec<_> = rest.iter().map(|claim| claim.event.clone()).collect();
                 let message = Message {
-                    target: &target,
+                    target,
                     event: &first.event,
                     grouped: &grouped,
                     dashboard: &dashboard,
@@ -370,25 +377,6 @@ impl Sender {
     }
 }
 
-impl Finished {
-    /// Returns the result of a claim that was not attempted.
-    fn kept(claim: &Claim, at: Timestamp) -> Self {
-        Self {
-            sequence: claim.sequence,
-            change: claim.event.change.id,
-            attempt: claim.attempt,
-            state: DeliveryState::Pending,
-            next: at,
-            at,
-            duration_ms: 0,
-            status: None,
-            answer: String::new(),
-            reason: None,
-            reference: None,
-        }
-    }
-}
-
 /// Returns what becomes of a delivery by an attempt.
 fn result(claim: &Claim, at: Timestamp, attempt: &Attempt) -> Finished {
     let (state, next, reason) = match &attempt.verdict {
@@ -401,13 +389,16 @@ fn result(claim: &Claim, at: Timestamp, attempt: &Attempt) -> Finished {
         },
     };
     Finished {
+        sequence: claim.sequence,
+        change: claim.event.change.id,
+        attempt: claim.attempt,
         state,
         next,
+        at,
         duration_ms: i64::try_from(attempt.duration.as_millis()).unwrap_or(i64::MAX),
         status: attempt.status,
         answer: attempt.answer.clone(),
         reason: reason.cloned(),
         reference: attempt.reference.clone(),
-        ..Finished::kept(claim, at)
     }
 }

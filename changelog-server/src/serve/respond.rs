@@ -34,8 +34,11 @@ const RETRY_AFTER_SECONDS: &str = "1";
 
 /// Makes browsers use https only, for a year.
 const HSTS: HeaderValue = HeaderValue::from_static("max-age=31536000");
-/// The prefix of paths that contain a secret, and the route that is logged instead.
-const SECRET_PATH: (&str, &str) = ("/invitations/", "/invitations/:token");
+/// The prefixes of paths that contain a secret, and the routes that are logged instead.
+const SECRET_PATHS: [(&str, &str); 2] = [
+    ("/invitations/", "/invitations/:token"),
+    ("/unsubscribe/", "/unsubscribe/:token"),
+];
 
 const REQUEST_ID: HeaderName = HeaderName::from_static(headers::REQUEST_ID);
 const CSP: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
@@ -162,12 +165,10 @@ fn log(request_id: &str, method: &Method, path: &str, status: u16, started: Inst
 
 /// Returns the path for the log, without secrets.
 fn loggable(path: &str) -> &str {
-    let (prefix, route) = SECRET_PATH;
-    if path.starts_with(prefix) {
-        route
-    } else {
-        path
-    }
+    let secret = SECRET_PATHS
+        .iter()
+        .find(|(prefix, _)| path.starts_with(prefix));
+    secret.map_or(path, |(_, route)| route)
 }
 
 /// Runs the handler with a time limit; a panic fails this request only.

@@ -336,8 +336,12 @@ impl Tx {
                 .bind(after.filter_json()?)
         );
         or_conflict(updated)?;
-        let changes = difference(&before.shown(), &after.shown());
-        if changes.is_empty() && before.target == after.target {
+        let mut changes = difference(&before.shown(), &after.shown());
+        if before.target != after.target && !changes.contains_key("address") {
+            // What they were and are is not recorded.
+            changes.insert("secrets".to_owned(), json!({ "from": "***", "to": "***" }));
+        }
+        if changes.is_empty() {
             return Ok(());
         }
         let entry = after.entry(Action::Updated, changed(changes));

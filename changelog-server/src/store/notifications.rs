@@ -132,6 +132,9 @@ struct Subscriber {
     time_zone: Option<String>,
 }
 
+/// The events to notify of, by person and change, with the way to mail them.
+type Matches<'e> = BTreeMap<(UserId, ChangeId), (&'e Event, MailMode)>;
+
 impl Database {
     /// Lists the notifications of a person: the unread ones, then the read ones, each
     /// newest first, at most [`MAX_LISTED_NOTIFICATIONS`].
@@ -270,16 +273,13 @@ impl Tx {
 /// matches, with the most urgent of the ways to mail it. The rows of all transactions are
 /// in the same order, so that none waits for another one that waits for it. Also returns
 /// the number of events until there are enough.
-fn matching<'e>(
-    events: &[&'e Event],
-    subscribers: &[Subscriber],
-) -> (BTreeMap<(UserId, ChangeId), (&'e Event, MailMode)>, usize) {
+fn matching<'e>(events: &[&'e Event], subscribers: &[Subscriber]) -> (Matches<'e>, usize) {
     let mut of_service: HashMap<ServiceId, Vec<&Subscriber>> = HashMap::new();
     for subscriber in subscribers {
         let list = of_service.entry(subscriber.service_id).or_default();
         list.push(subscriber);
     }
-    let mut new: BTreeMap<(UserId, ChangeId), (&Event, MailMode)> = BTreeMap::new();
+    let mut new = Matches::new();
     let mut taken = 0;
     for event in events.iter().copied() {
         if new.len() >= ENOUGH_NOTIFICATIONS {

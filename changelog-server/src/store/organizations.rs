@@ -18,6 +18,8 @@ SELECT id, name, plan, created_at FROM organizations ORDER BY name, id";
 
 const SELECT_BY_ID: &str = "SELECT id, name, plan, created_at FROM organizations WHERE id = $1";
 
+const SELECT_WITH_RECEIVERS: &str = "SELECT id FROM organizations WHERE has_receivers = 1";
+
 pub(super) const SELECT_ANY: &str = "SELECT id FROM organizations LIMIT 1";
 
 const RENAME: &str = "UPDATE organizations SET name = $2 WHERE id = $1";
@@ -63,10 +65,13 @@ impl Database {
         Ok(row.into())
     }
 
-    /// Lists all organizations, to read what is in them.
-    pub async fn tenants(&self) -> Result<Vec<Tenant>, StoreError> {
-        let all = self.organizations().await?;
-        Ok(all.into_iter().map(|one| Tenant(one.id)).collect())
+    /// Lists the organizations that have, or had, receivers of events.
+    pub async fn tenants_with_receivers(&self) -> Result<Vec<Tenant>, StoreError> {
+        let rows: Vec<(Uuid,)> = on!(&mut self.system().await?, |db| sqlx::query_as(
+            SELECT_WITH_RECEIVERS
+        )
+        .fetch_all(&mut **db))?;
+        Ok(rows.into_iter().map(|(id,)| Tenant(id.into())).collect())
     }
 
     /// Returns whether there is an organization.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use changelog_tests::receivers::{Receiver, webhook};
 use changelog_tests::{TestApp, on_both};
+use serde_json::Value;
 
 use super::{ALLOWED, allow_receivers, connect, connect_as};
 
@@ -13,7 +14,7 @@ const INTEGRATIONS: &str = "/settings/integrations";
 on_both!(
     keys_are_replaced_while_the_service_runs,
     a_secret_and_a_name_are_changed_at_the_same_time,
-    a_connection_of_another_key_is_disabled,
+    nothing_is_given_up_without_the_key,
 );
 
 fn files(folder: &Path) -> Vec<PathBuf> {
@@ -96,16 +97,42 @@ async fn a_secret_and_a_name_are_changed_at_the_same_time(mut app: TestApp) {
     }
 }
 
-async fn a_connection_of_another_key_is_disabled(mut app: TestApp) {
+async fn nothing_is_given_up_without_the_key(mut app: TestApp) {
     let receiver = Receiver::start().await;
     let hook = connect(&app, "hook", &receiver);
-    fs::remove_file(app.folder().join("secrets.key")).expect("a key");
+    let (key_file, away) = (app.folder().join("secrets.key"), app.folder().join("away"));
+    fs::rename(&key_file, &away).expect("a key");
     app.restart_with(&ALLOWED).await;
     app.key().change("Deploy").await;
-    hook.newest(&app, |one| one["attempts"].as_i64() > Some(0))
-        .await;
-    let shown = hook.shown(&app);
-    let reason = shown["disabled_reason"].as_str().unwrap_or_default();
-    assert!(reason.contains("another key file"), "{shown}");
+    hook.newest(&app, |one| one["state"] == "pending").await;
+    let page = format!("{INTEGRATIONS}/{}", hook.id);
+    let owner = app.browser().await;
+    let shown = owner.get(&page).await;
+    shown.is(200);
+    assert!(shown.text.contains("lacks the key"), "{}", shown.text);
+    for action in ["test", "rotate"] {
+        let refused = owner.post_form(&format!("{page}/{action}"), &[]).await;
+        refused.is(409);
+        let text = &refused.text;
+        assert!(
+            text.contains("lacks the key") && !text.contains("secrets.key"),
+            "{text}"
+        );
+    }
+    assert!(
+        !key_file.exists(),
+        "another key would hide that this one is missing"
+    );
+    let rotated = app.try_admin(&["secrets", "rotate"], "");
+    let error = String::from_utf8_lossy(&rotated.stderr);
+    assert!(
+        error.contains("is missing") && error.contains(&hook.id),
+        "{error}"
+    );
+    assert_eq!(hook.shown(&app)["disabled_reason"], Value::Null);
     assert_eq!(receiver.connections(), 0);
+    // The file is read again when there is something to send.
+    fs::rename(&away, &key_file).expect("a key");
+    app.key().change("Deploy again").await;
+    receiver.wait_for(2).await;
 }

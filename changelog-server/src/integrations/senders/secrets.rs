@@ -9,9 +9,11 @@ use crate::integrations::target::Target;
 
 /// What a secret is replaced by.
 const MASK: &str = "***";
-/// The length of the shortest part of a URL that is hidden by itself, in bytes. Tokens
-/// are longer, and words of paths are shorter.
-const MIN_PART_BYTES: usize = 16;
+/// The lengths of the shortest segment of a path and the shortest value of a query that are
+/// hidden by themselves, in bytes. A segment may also be a word of the answer, which is no
+/// harm.
+const MIN_SEGMENT_BYTES: usize = 8;
+const MIN_VALUE_BYTES: usize = 4;
 
 /// The secrets of a connection.
 pub(super) struct Secrets(Vec<String>);
@@ -23,19 +25,18 @@ impl Secrets {
             // Addresses of Slack and Teams are secrets because of their last parts.
             secrets.push(url.to_string());
             secrets.push(url.path().to_owned());
-            secrets.extend(url.path_segments().into_iter().flatten().map(str::to_owned));
-            secrets.extend(url.query().map(str::to_owned));
-            for (_, value) in url.query_pairs() {
-                secrets.push(value.into_owned());
-            }
-            for part in url
-                .query()
-                .into_iter()
-                .flat_map(|query| query.split(['&', '=']))
-            {
-                secrets.push(part.to_owned());
-            }
-            secrets.retain(|secret| secret.len() >= MIN_PART_BYTES);
+            let segments = url.path_segments().into_iter().flatten();
+            let segments = segments.filter(|segment| segment.len() >= MIN_SEGMENT_BYTES);
+            secrets.extend(segments.map(str::to_owned));
+            let query = url.query().unwrap_or_default();
+            // As they were given, and decoded.
+            let given = query.split('&').filter_map(|pair| pair.split_once('='));
+            let mut values: Vec<String> = given.map(|(_, value)| value.to_owned()).collect();
+            values.extend(url.query_pairs().map(|(_, value)| value.into_owned()));
+            values.push(query.to_owned());
+            values.retain(|value| value.len() >= MIN_VALUE_BYTES);
+            secrets.extend(values);
+            secrets.retain(|secret| secret != "/");
         }
         let keys = target.signing_secrets.iter().map(|key| &key.secret);
         for key in keys.chain(&target.ed25519_seed).chain(&target.token) {
@@ -122,6 +123,18 @@ mod tests {
         ] {
             assert_eq!(secrets.mask(&response(echo.as_bytes())), masked, "{echo}");
         }
+    }
+
+    #[test]
+    fn short_parts_of_an_address_are_masked() {
+        let url = "https://hooks.example.com/in/hunter2h?code=s3cr&v=1".to_owned();
+        let secrets = Secrets::of(&Target {
+            url,
+            ..Target::default()
+        });
+        let echo = "/in/hunter2h?code=s3cr, hunter2h s3cr v 1";
+        let masked = secrets.mask(&response(echo.as_bytes()));
+        assert_eq!(masked, "***?code=***, *** *** v 1");
     }
 
     #[test]

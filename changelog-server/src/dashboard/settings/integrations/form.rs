@@ -143,6 +143,12 @@ pub(super) async fn read_patch(
         ),
     }
     .check(&mut problems);
+    // A token was given for its receiver, and is not sent to another one.
+    let is_elsewhere = receiver.url.as_ref().is_some_and(|url| *url != target.url);
+    if is_elsewhere && token.is_some() && receiver.token.is_none() {
+        let message = "give it again, because the address has changed";
+        problems.add("/token", ViolationCode::Required, message);
+    }
     let mut patch = problems.into_result(patch)?;
     let is_cleared = |name: &str| form.has(name) && form.value(name).trim().is_empty();
     let receiver = &mut patch.receiver;

@@ -22,6 +22,12 @@ use crate::integrations::trial::Trial;
 use crate::store::{Connection, Disabled, StoreError};
 use crate::web::{ApiError, ApiResult, Request};
 
+/// What is shown instead of the reason, which names a file of the server.
+const UNREADABLE: &str = "The server lacks the key by which its address and secrets are \
+                          encrypted, so nothing is sent to it, and what is queued stays queued. \
+                          The operator can restore the key file; the log of the server names it. \
+                          Otherwise, delete the connection and set it up again.";
+
 #[derive(Template)]
 #[template(path = "settings/integrations/item.html")]
 struct ItemPage<'a> {
@@ -102,8 +108,8 @@ pub(super) async fn show(
         match app.integrations.target(tenant, &connection) {
             Ok(opened) => target = opened,
             Err(error) => {
-                let problem = format!("Its address cannot be decrypted: {error}.");
-                shown.problem.get_or_insert(problem);
+                tracing::error!(connection = %connection.id, %error, "it cannot be shown");
+                shown.problem.get_or_insert(UNREADABLE.to_owned());
             }
         }
         deliveries = deliveries::read(app, viewer, request, &connection).await?;
@@ -163,6 +169,20 @@ pub(super) async fn managed(
     Ok((viewer, connection))
 }
 
+/// Shows a connection whose secrets cannot be decrypted, which [`show`] says.
+async fn unreadable(
+    app: &App,
+    request: &Request,
+    viewer: &Viewer,
+    connection: Connection,
+) -> ApiResult {
+    let shown = Shown {
+        status: 409,
+        ..Shown::default()
+    };
+    show(app, request, viewer, connection, shown).await
+}
+
 /// Leads back to the page of a connection.
 pub(super) fn back(connection: &Connection, done: &str) -> Response {
     page::see_other(&format!("{PATH}/{}?done={done}", connection.id))
@@ -182,8 +202,9 @@ pub(in crate::dashboard) async fn update(app: App, mut request: Request) -> ApiR
         return Err(ApiError::unknown_path());
     };
     let tenant = viewer.tenant();
-    let target = app.integrations.target(tenant, &connection);
-    let target = target.map_err(|error| ApiError::internal(&error))?;
+    let Ok(target) = app.integrations.target(tenant, &connection) else {
+        return unreadable(&app, &request, &viewer, connection).await;
+    };
     let refused = match form::read_patch(&app, tenant, kind, &target, &form).await {
         Ok(patch) => {
             let secrets = app.integrations.secrets();
@@ -221,8 +242,9 @@ pub(in crate::dashboard) async fn update(app: App, mut request: Request) -> ApiR
 pub(in crate::dashboard) async fn test(app: App, request: Request) -> ApiResult {
     let (viewer, connection) = managed(&app, &request).await?;
     app.rate_limits.connection_test(viewer.session.person.id)?;
-    let target = app.integrations.target(viewer.tenant(), &connection);
-    let target = target.map_err(|error| ApiError::internal(&error))?;
+    let Ok(target) = app.integrations.target(viewer.tenant(), &connection) else {
+        return unreadable(&app, &request, &viewer, connection).await;
+    };
     let dashboard = app.url();
     let trial = Trial {
         tenant: viewer.tenant(),
@@ -246,6 +268,9 @@ pub(in crate::dashboard) async fn rotate(app: App, request: Request) -> ApiResul
         return Err(ApiError::unknown_path());
     }
     let (tenant, now) = (viewer.tenant(), app.now());
+    if app.integrations.target(tenant, &connection).is_err() {
+        return unreadable(&app, &request, &viewer, connection).await;
+    }
     let mut tx = app.store.begin_for(tenant).await?;
     let before = tx.lock_connection(tenant, connection.id).await?;
     let rotated = setup::rotated(app.integrations.secrets(), tenant, &before, now.into());
