@@ -27,7 +27,8 @@ async fn kinds_are_chosen_in_a_browser(app: TestApp) {
     assert_eq!(browser.texts(".kinds h2").await.len(), 5);
     browser.press("Webhook").await;
     browser.wait_for("#url").await;
-    let fields = [("name", "Bot"), ("url", HOOK)];
+    // Refused without the name service of this machine.
+    let fields = [("name", "Bot"), ("url", "https://10.0.0.1/hook")];
     browser.fill("main form", &fields).await;
     browser.press("Connect").await;
     browser.wait_for("#new-signing-secret").await;
@@ -38,7 +39,7 @@ async fn kinds_are_chosen_in_a_browser(app: TestApp) {
     browser.press("Send a test").await;
     browser.wait_for("#result").await;
     let result = browser.text_of("#result").await;
-    assert!(result.contains("was not found"), "{result}");
+    assert!(result.contains("refused"), "{result}");
     assert_eq!(browser.console().await, [""; 0]);
 }
 
