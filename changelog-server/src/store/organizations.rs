@@ -67,7 +67,7 @@ impl Database {
 
     /// Lists the organizations that have, or had, receivers of events.
     pub async fn tenants_with_receivers(&self) -> Result<Vec<Tenant>, StoreError> {
-        let rows: Vec<(Uuid,)> = on!(&mut self.system().await?, |db| sqlx::query_as(
+        let rows: Vec<(Uuid,)> = read!(self.system().await?, |db| sqlx::query_as(
             SELECT_WITH_RECEIVERS
         )
         .fetch_all(&mut **db))?;

@@ -9,7 +9,7 @@ use serde_json::Value as Json;
 use sqlx::types::Uuid;
 use sqlx::{FromRow, QueryBuilder};
 
-use crate::store::engine::{Dialect, execute, on, push_limit};
+use crate::store::engine::{Dialect, execute, on, push_limit, read};
 use crate::store::{Database, StoreError, Tenant, Tx, events};
 
 /// The limit on deliveries of one message of a burst.
@@ -57,7 +57,7 @@ impl Database {
         tenant: Tenant,
         connection: ConnectionId,
     ) -> Result<Option<Timestamp>, StoreError> {
-        let row: Option<(i64,)> = on!(&mut self.point_reader(tenant).await?, |db| {
+        let row: Option<(i64,)> = read!(self.point_reader(tenant).await?, |db| {
             sqlx::query_as(NEXT_DUE)
                 .bind(tenant.uuid())
                 .bind(connection.0)

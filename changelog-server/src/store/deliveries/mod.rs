@@ -12,7 +12,7 @@ use changelog_core::{ConnectionId, Event, Timestamp};
 use chrono::TimeDelta;
 use sqlx::FromRow;
 
-use super::engine::{execute, on};
+use super::engine::{execute, read};
 use super::{Database, StoreError, Tenant, Tx, events};
 
 pub use claims::Claim;
@@ -207,7 +207,7 @@ impl Database {
         before: Option<i64>,
         dead: bool,
     ) -> Result<Vec<Delivery>, StoreError> {
-        let rows: Vec<ListedRow> = on!(&mut self.reader(tenant).await?, |db| {
+        let rows: Vec<ListedRow> = read!(self.reader(tenant).await?, |db| {
             sqlx::query_as(if dead { LIST_DEAD } else { LIST })
                 .bind(tenant.uuid())
                 .bind(connection.0)
@@ -227,7 +227,7 @@ impl Database {
         connection: ConnectionId,
         sequence: i64,
     ) -> Result<Delivery, StoreError> {
-        let row: Option<ListedRow> = on!(&mut self.point_reader(tenant).await?, |db| {
+        let row: Option<ListedRow> = read!(self.point_reader(tenant).await?, |db| {
             sqlx::query_as(SELECT_ONE)
                 .bind(tenant.uuid())
                 .bind(connection.0)

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{HOOK, PATH};
+use super::PATH;
 use crate::dashboard::sign_in;
 use changelog_tests::chromium::Chromium;
 use changelog_tests::receivers::{Answer, Receiver, webhook};
