@@ -144,10 +144,9 @@ async fn test(
             "reason": reason,
         }))?;
     } else {
-        let status = attempt
-            .status
-            .map_or("no answer".to_owned(), |status| format!("answer {status}"));
-        print(&format!("{status} after {duration} ms"))?;
+        if let Some(status) = attempt.status {
+            print(&format!("answer {status} after {duration} ms"))?;
+        }
         if !attempt.answer.is_empty() {
             print(&attempt.answer)?;
         }

@@ -30,7 +30,7 @@ const SUSPECTS_SHOWN: u64 = 10;
 /// The number of services and environments of the window that are shown.
 const FACETS_SHOWN: usize = 8;
 /// The number of names that the field of the service suggests.
-pub(super) const MAX_SUGGESTIONS: usize = 200;
+pub(super) const MAX_SUGGESTIONS: u32 = 200;
 /// The longest time that is read; none that is valid is longer.
 const MAX_TIME_CHARS: usize = 64;
 
@@ -109,12 +109,12 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
     } else {
         read_question(&app, tenant, form, viewer.zone, now).await?
     };
-    let names = app.store.service_names(tenant).await?;
-    let names = names.into_iter().map(|(_, name)| name);
+    let services = app.store.first_service_names(tenant, MAX_SUGGESTIONS);
+    let services = services.await?;
     let page = |form, answer| AroundPage {
         viewer: &viewer,
         form,
-        services: names.take(MAX_SUGGESTIONS).collect(),
+        services,
         environments: Environment::WORDS,
         answer,
     };

@@ -107,7 +107,7 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
             }),
             Year::read(store, tenant, ChartScope::Organization, viewer.zone),
             store.busiest_services(tenant, today - BUSIEST_DAYS + 1..today + 1, BUSIEST_SHOWN),
-            store.service_names(tenant),
+            store.first_service_names(tenant, MAX_SUGGESTIONS),
             troubles(&app, &viewer),
         )?;
     let upcoming: Vec<Change> = upcoming.parse()?;
@@ -122,12 +122,11 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
         affected: &Affected::default(),
         query: String::new(),
     };
-    let names = names.into_iter().map(|(_, name)| name);
     let page = OverviewPage {
         viewer: &viewer,
         is_new,
         troubles,
-        service_names: names.take(MAX_SUGGESTIONS).collect(),
+        service_names: names,
         timeline: Timeline::new(&subject, events),
         count: latest.count,
         latest: latest.json.parse()?,

@@ -26,6 +26,9 @@ FROM services WHERE organization_id = $1 ORDER BY name_folded, id";
 const SELECT_NAMES: &str = "
 SELECT id, name FROM services WHERE organization_id = $1 ORDER BY name_folded, id";
 
+const SELECT_FIRST_NAMES: &str = "
+SELECT name FROM services WHERE organization_id = $1 ORDER BY name_folded, id LIMIT $2";
+
 const SELECT_BY_ID: &str = "
 SELECT id, name, description, color, depends_on, created_at
 FROM services WHERE organization_id = $1 AND id = $2";
@@ -125,6 +128,21 @@ impl Database {
             .into_iter()
             .map(|(id, name)| (id.into(), name))
             .collect())
+    }
+
+    /// Lists the first names of the services of an organization.
+    pub async fn first_service_names(
+        &self,
+        tenant: Tenant,
+        limit: u32,
+    ) -> Result<Vec<String>, StoreError> {
+        let rows: Vec<(String,)> = read!(self.reader(tenant).await?, |db| {
+            sqlx::query_as(SELECT_FIRST_NAMES)
+                .bind(tenant.uuid())
+                .bind(i64::from(limit))
+                .fetch_all(&mut **db)
+        })?;
+        Ok(rows.into_iter().map(|(name,)| name).collect())
     }
 
     /// Lists a page of the services of an organization, ordered by name, each with a

@@ -23,8 +23,9 @@ const MIN_BYTES: usize = 1_024;
 const RESPONSE_EFFORT: u32 = 4;
 /// The effort for content that is compressed once.
 const ASSET_EFFORT: u32 = 9;
-/// The largest window of Brotli that all clients accept, in bits.
-const BROTLI_WINDOW: i32 = 22;
+/// The window of Brotli, in bits: 256 KB, more than most pages have. The memory for a larger
+/// one is not free.
+const BROTLI_WINDOW: i32 = 18;
 
 /// A content encoding, the better one first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
