@@ -459,7 +459,7 @@ CREATE TABLE deliveries (
     reason          text COLLATE "C",
     PRIMARY KEY (organization_id, connection_id, sequence)
 );
-CREATE INDEX deliveries_due ON deliveries (organization_id, connection_id, next_at)
+CREATE INDEX deliveries_due ON deliveries (organization_id, connection_id, next_at, sequence)
     WHERE state = 'pending';
 CREATE INDEX deliveries_of_change ON deliveries
     (organization_id, connection_id, change_id, sequence) WHERE state = 'pending';

@@ -455,7 +455,7 @@ CREATE TABLE deliveries (
     reason          TEXT,
     PRIMARY KEY (organization_id, connection_id, sequence)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX deliveries_due ON deliveries (organization_id, connection_id, next_at)
+CREATE INDEX deliveries_due ON deliveries (organization_id, connection_id, next_at, sequence)
     WHERE state = 'pending';
 CREATE INDEX deliveries_of_change ON deliveries
     (organization_id, connection_id, change_id, sequence) WHERE state = 'pending';

@@ -141,14 +141,16 @@ impl Due {
             query.push(" AND d.burst = ");
             DB::bind(&mut query, burst.as_str().into());
         } else {
-            query.push(" AND NOT EXISTS (SELECT 1 FROM deliveries e WHERE e.organization_id = ");
+            // The first of its change. PostgreSQL would make a join of NOT EXISTS, and for a
+            // table that has just grown one that reads all that is pending, for each row.
+            query.push(
+                " AND d.sequence = (SELECT min(e.sequence) FROM deliveries e \
+                 WHERE e.organization_id = ",
+            );
             DB::bind(&mut query, tenant.into());
             query.push(" AND e.connection_id = ");
             DB::bind(&mut query, connection.into());
-            query.push(
-                " AND e.change_id = d.change_id AND e.state = 'pending' \
-                 AND e.sequence < d.sequence)",
-            );
+            query.push(" AND e.change_id = d.change_id AND e.state = 'pending')");
         }
         query.push(" ORDER BY d.next_at, d.sequence");
         push_limit(&mut query, self.limit, 0);
