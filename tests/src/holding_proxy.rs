@@ -50,7 +50,7 @@ impl HoldingProxy {
         }
     }
 
-    /// Holds the answers to every connection that sends a text from now on.
+    /// From now on, holds the answers to each connection that sends this string.
     pub fn hold(&self, text: &'static str) {
         self.state.send_modify(|state| state.held_text = Some(text));
     }

@@ -112,8 +112,8 @@ fn context(text: &str) -> Value {
     json!({ "type": "context", "elements": [mrkdwn(&text, CONTEXT_CHARS)] })
 }
 
-/// Returns a text object of an escaped string, which is shorter than the limit because its
-/// parts were shortened. `verbatim` keeps Slack from making mentions of names.
+/// Makes a text object from an escaped string. The string is within the limit, because its
+/// parts were shortened. `verbatim` keeps Slack from turning names into mentions.
 fn mrkdwn(text: &str, max_chars: usize) -> Value {
     debug_assert!(text.chars().count() <= max_chars, "{text}");
     json!({ "type": "mrkdwn", "text": text, "verbatim": true })
