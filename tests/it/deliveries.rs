@@ -2,6 +2,7 @@
 //! of receivers and of the service do to it.
 
 mod bursts;
+mod edits;
 mod events;
 mod failures;
 mod load;

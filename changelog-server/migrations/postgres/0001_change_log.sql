@@ -434,12 +434,16 @@ CREATE TABLE connections (
 );
 -- For public keys and commands, which have only the id.
 CREATE INDEX connections_by_id ON connections (id);
+-- For finding what is to be sent.
+CREATE INDEX connections_enabled ON connections (organization_id, id)
+    WHERE disabled_at IS NULL;
 
 -- What is or was sent to each receiver. `state` is 'pending', 'delivered' or 'dead'.
 -- `attempts` counts the attempts, and is what fences off a worker whose claim has
 -- expired. A pending delivery is due at `next_at`; if `is_claimed` is 1, a worker sends
--- it, and `next_at` is when its claim expires. Deliveries of one `burst` are sent as one
--- message. The last five columns describe the last attempt.
+-- it, and `next_at` is when its claim expires. If a receiver that fails works again, it is
+-- due at `earliest_at`. Deliveries of one `burst` are sent as one message. The last five
+-- columns describe the last attempt.
 CREATE TABLE deliveries (
     organization_id uuid NOT NULL,
     connection_id   uuid NOT NULL,
@@ -449,6 +453,7 @@ CREATE TABLE deliveries (
     state           text COLLATE "C" NOT NULL,
     attempts        bigint NOT NULL,
     next_at         bigint NOT NULL,
+    earliest_at     bigint NOT NULL,
     is_claimed      bigint NOT NULL,
     burst           text COLLATE "C",
     created_at      bigint NOT NULL,
@@ -467,12 +472,14 @@ CREATE INDEX deliveries_dead ON deliveries (organization_id, connection_id, sequ
     WHERE state = 'dead';
 CREATE INDEX deliveries_by_age ON deliveries (created_at);
 
--- What receivers call their message about a change, so that later events edit it.
+-- What receivers call their message about a change, so that later events edit it, and the
+-- place of the last event that it shows.
 CREATE TABLE receiver_messages (
     organization_id uuid NOT NULL,
     connection_id   uuid NOT NULL,
     change_id       uuid NOT NULL,
     reference       text COLLATE "C" NOT NULL,
+    sequence        bigint NOT NULL,
     updated_at      bigint NOT NULL,
     PRIMARY KEY (organization_id, connection_id, change_id)
 );

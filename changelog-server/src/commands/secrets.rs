@@ -11,7 +11,8 @@ use crate::secrets::Secrets;
 use crate::store::{Store, StoreError};
 
 /// The wait before secrets are looked for that a server has encrypted meanwhile by the old
-/// key: longer than its transaction takes.
+/// key: longer than its transaction takes, unless the database is overloaded. A connection that
+/// is made in such a moment must be given its secrets again.
 const SERVERS_WAIT: Duration = Duration::from_secs(1);
 
 pub(super) async fn run(common: &Common, command: &SecretsCommand) -> Result<(), Failure> {

@@ -44,7 +44,8 @@ pub(super) async fn list(app: App, request: Request) -> ApiResult {
     page::render_live(&request, &page)
 }
 
-/// `POST /notifications/read`: marks those that the page has shown.
+/// `POST /notifications/read`: marks all that were recorded when the page was shown, also
+/// those that it has no room for.
 pub(super) async fn mark_all(app: App, mut request: Request) -> ApiResult {
     let viewer = Viewer::write_own(&app, &request, Section::Account).await?;
     let form = request.form().await?;

@@ -44,6 +44,19 @@ pub struct Attempt {
     pub reference: Option<Value>,
 }
 
+impl Attempt {
+    /// The receiver need not know of the event.
+    pub fn nothing_to_send() -> Self {
+        Self {
+            verdict: Verdict::Delivered,
+            status: None,
+            answer: String::new(),
+            duration: Duration::ZERO,
+            reference: None,
+        }
+    }
+}
+
 /// The limit on bytes of an answer that are kept.
 pub const MAX_ANSWER_BYTES: usize = 2_048;
 

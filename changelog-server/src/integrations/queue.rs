@@ -93,11 +93,17 @@ async fn deliveries_of(
     for delivery in &deliveries {
         *counts.entry(delivery.service).or_default() += 1;
     }
+    if counts.values().all(|count| *count <= MAX_SINGLE_MESSAGES) {
+        return Ok(deliveries);
+    }
+    // These edit the message of their change, which makes no noise.
+    let changes = deliveries.iter().map(|one| one.change.0).collect();
+    let posted = tx.posted_changes(tenant, connection.id, changes).await?;
     let period = BURST_PERIOD.num_milliseconds();
     let minute = now.millis().div_euclid(period);
     for delivery in &mut deliveries {
         let count = counts.get(&delivery.service).copied().unwrap_or_default();
-        if count > MAX_SINGLE_MESSAGES {
+        if count > MAX_SINGLE_MESSAGES && !posted.contains(&delivery.change) {
             let service = delivery.service.map(|id| id.to_string());
             delivery.burst = Some(format!("{}/{minute}", service.unwrap_or_default()));
             delivery.due = Timestamp::from_millis((minute + 1) * period);

@@ -21,6 +21,9 @@ const DELAYS: [Duration; 9] = [
 /// sent again at once.
 const JITTER: f64 = 0.1;
 
+/// The share of a delay that a message waits at least if its receiver takes others.
+const EARLIEST_SHARE: u32 = 10;
+
 /// How long a connection may fail until it is disabled.
 pub(crate) const MAX_FAILING: TimeDelta = TimeDelta::days(5);
 
@@ -38,6 +41,25 @@ pub(crate) fn delay_after(attempt: i64, random: f64) -> Option<Duration> {
     let index = usize::try_from(attempt).ok()?.checked_sub(1)?;
     let delay = DELAYS.get(index)?;
     Some(delay.mul_f64(1.0 + JITTER * random.clamp(0.0, 1.0)))
+}
+
+/// Returns how much of a delay passes at least, although the receiver takes other messages: it
+/// may never accept this one, which then still has hours.
+pub(crate) fn earliest_share(delay: Duration) -> Duration {
+    delay / EARLIEST_SHARE
+}
+
+/// Returns since when a connection fails that fails now, if it had failed since a time and
+/// tried nothing after the end of its last hold. If it has tried nothing for longer than any
+/// message waits, its last failures are of messages that were given up, and do not count.
+pub(crate) fn failing_since(
+    known: Option<Timestamp>,
+    hold_until: Option<Timestamp>,
+    now: Timestamp,
+) -> Timestamp {
+    let longest = DELAYS[DELAYS.len() - 1].mul_f64(1.0 + JITTER);
+    let is_recent = hold_until.is_some_and(|until| after(until, longest) >= now);
+    known.filter(|_| is_recent).unwrap_or(now)
 }
 
 /// Returns for how long nothing is sent to a receiver that has asked for a pause.
@@ -71,6 +93,16 @@ mod tests {
         assert!(latest > total && latest <= total.mul_f64(1.11));
         assert!(latest < MAX_FAILING.to_std().expect("positive"));
         assert_eq!((delay_after(0, 0.5), delay_after(-1, 0.5)), (None, None));
+    }
+
+    #[test]
+    fn failures_of_messages_that_were_given_up_do_not_count() {
+        let (since, now) = (Timestamp::EPOCH, after(Timestamp::EPOCH, 5 * DELAYS[8]));
+        let since_of = |hold: Duration| failing_since(Some(since), Some(after(since, hold)), now);
+        assert_eq!(since_of(4 * DELAYS[8]), since);
+        assert_eq!(since_of(3 * DELAYS[8]), now);
+        assert_eq!(failing_since(None, Some(now), now), now);
+        assert_eq!(failing_since(Some(since), None, now), now);
     }
 
     #[test]

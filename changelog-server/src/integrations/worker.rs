@@ -15,7 +15,9 @@ use tokio::time::{interval, sleep};
 
 use super::message::{Attempt, Message, Verdict};
 use super::queue::{Queued, queue_events};
-use super::schedule::{MAX_FAILING, after, delay_after, pause, probe_pause};
+use super::schedule::{
+    MAX_FAILING, after, delay_after, earliest_share, failing_since, pause, probe_pause,
+};
 use super::senders;
 use super::target::Target;
 use crate::app::App;
@@ -38,12 +40,19 @@ const FULL_BATCH_WAIT: Duration = Duration::from_millis(100);
 /// The shortest time from one full batch of messages of a connection to the next: a
 /// connection sends at most 500 messages a second by each server.
 const BATCH_INTERVAL: Duration = Duration::from_millis(64);
+/// The share of the time in which the transactions of full batches run, at most, for one
+/// connection and for queuing: the rest is for requests, whatever the machine.
+const DATABASE_SHARE: u32 = 5;
 /// The wait before the key file is read again for a connection whose key it lacks.
 const KEY_WAIT: Duration = Duration::from_secs(30);
 /// The wait after an error of the database.
 const ERROR_WAIT: Duration = Duration::from_secs(2);
-/// How long a claim is valid: longer than the requests of a message may take.
+/// How long a claim is valid.
 const CLAIM: Duration = Duration::from_mins(2);
+/// How long after its claim a message may be sent; the others are claimed again. A message
+/// takes at most five requests of 15 seconds, so that its result is recorded while its claim is
+/// valid.
+const MAX_WAIT_OF_CLAIM: Duration = Duration::from_secs(40);
 /// The messages of a connection that are claimed together.
 const BATCH: u64 = 32;
 /// The messages of a connection that are sent at the same time by one server.
@@ -134,6 +143,7 @@ async fn run_organization(
     let mut tasks = Tasks::new();
     while !*stop.borrow() {
         let mut wait = IDLE;
+        let started = Instant::now();
         match queue_events(&app, tenant).await {
             Ok(Queued { more, connections }) => {
                 for connection in connections.iter().filter(|one| one.disabled.is_none()) {
@@ -151,7 +161,7 @@ async fn run_organization(
                 }
                 if more {
                     wake.notify_one();
-                    sleep(FULL_BATCH_WAIT).await;
+                    sleep(FULL_BATCH_WAIT.max(started.elapsed() * (DATABASE_SHARE - 1))).await;
                 }
             }
             Err(error) => {
@@ -286,7 +296,8 @@ impl Sender {
             None if !is_chat => BATCH,
             _ => 1,
         };
-        let times = (now, after(now, CLAIM));
+        let expiry = after(now, CLAIM);
+        let times = (now, expiry);
         let started = Instant::now();
         let claims = store
             .claim(self.tenant, self.id, times, limit, turn)
@@ -296,36 +307,58 @@ impl Sender {
             return Ok(Some(MAX_WAIT));
         }
         let is_full = u64::try_from(claims.len()).is_ok_and(|count| count >= BATCH);
-        let (finished, health) = self.send(&connection, &target, organization, claims).await;
+        let claimed = started.elapsed();
+        let sent = self.send(&connection, &target, organization, claims).await;
+        let recording = Instant::now();
+        let Sent {
+            finished,
+            health,
+            unsent,
+            alone,
+        } = sent;
         let mut tx = store.begin_for(self.tenant).await?;
+        for (sequences, is_alone) in [(unsent, false), (alone, true)] {
+            let times = (self.now(), expiry);
+            tx.return_claims(self.tenant, self.id, sequences, is_alone, times)
+                .await?;
+        }
         tx.finish_deliveries(self.tenant, &connection, &finished, &health, self.now())
             .await?;
         tx.commit().await?;
         if is_full {
-            sleep(BATCH_INTERVAL.saturating_sub(started.elapsed())).await;
+            let busy = claimed + recording.elapsed();
+            let interval = BATCH_INTERVAL.max(busy * DATABASE_SHARE);
+            sleep(interval.saturating_sub(started.elapsed())).await;
         }
         Ok(Some(Duration::ZERO))
     }
 
-    /// Sends claimed messages, some at the same time.
+    /// Sends claimed messages, some at the same time, until the server stops.
     async fn send(
         &self,
         connection: &Connection,
         target: &Target,
         organization: &str,
         claims: Vec<Claim>,
-    ) -> (Vec<Finished>, ConnectionHealth) {
+    ) -> Sent {
+        let started = Instant::now();
+        let mut sent = Sent::default();
         let mut messages: Vec<Vec<Claim>> = Vec::new();
         for claim in claims {
             match (&claim.burst, messages.last_mut()) {
+                // It edits the message of its change, which was posted meanwhile.
+                (Some(_), _) if claim.reference.is_some() => sent.alone.push(claim.sequence),
                 (Some(_), Some(burst)) => burst.push(claim),
                 _ => messages.push(vec![claim]),
             }
         }
         let dashboard = self.app.url();
-        let results: Vec<(Vec<Claim>, Timestamp, Attempt)> = stream::iter(messages)
+        let results: Vec<(Vec<Claim>, Timestamp, Option<Attempt>)> = stream::iter(messages)
             .map(|claims| async {
                 let at = self.now();
+                if *self.stop.borrow() || started.elapsed() > MAX_WAIT_OF_CLAIM {
+                    return (claims, at, None);
+                }
                 let (first, rest) = claims.split_first().expect("each has a claim");
                 let grouped: Vec<_> = rest.iter().map(|claim| claim.event.clone()).collect();
                 let message = Message {
@@ -338,25 +371,38 @@ impl Sender {
                     now: at,
                 };
                 let http = &self.app.integrations.http;
-                let attempt = senders::send(http, &connection.kind, &message).await;
-                (claims, at, attempt)
+                let attempt = if first.is_outdated && grouped.is_empty() {
+                    Attempt::nothing_to_send()
+                } else {
+                    senders::send(http, &connection.kind, &message).await
+                };
+                (claims, at, Some(attempt))
             })
             .buffer_unordered(CONCURRENCY)
             .collect()
             .await;
-        let mut health = ConnectionHealth::default();
-        let mut finished = Vec::new();
         for (claims, at, attempt) in &results {
-            self.judge(connection, attempt, &mut health);
-            finished.extend(claims.iter().map(|claim| result(claim, *at, attempt)));
+            let Some(attempt) = attempt else {
+                sent.unsent
+                    .extend(claims.iter().map(|claim| claim.sequence));
+                continue;
+            };
+            self.judge(connection, attempt, &mut sent.health);
+            // One for all of a message, so that they remain one.
+            let random = rand::random();
+            let results = claims.iter();
+            sent.finished
+                .extend(results.map(|claim| result(claim, *at, attempt, random)));
         }
-        (finished, health)
+        sent
     }
 
     /// Adds what an attempt means for the connection.
     fn judge(&self, connection: &Connection, attempt: &Attempt, health: &mut ConnectionHealth) {
         let now = self.now();
         match &attempt.verdict {
+            // Without a request nothing is known of the receiver.
+            Verdict::Delivered if attempt.status.is_none() => {}
             Verdict::Delivered => health.works = Some(true),
             Verdict::Refused { .. } => {}
             Verdict::Disabled { reason } => health.disable = Some(reason.clone()),
@@ -365,7 +411,8 @@ impl Sender {
                 after: asked,
             } => {
                 health.works.get_or_insert(false);
-                let since = connection.failing_since.unwrap_or(now);
+                let since = failing_since(connection.failing_since, connection.hold_until, now);
+                health.failing_since = Some(since);
                 if now >= since.plus(MAX_FAILING) {
                     health.disable = Some(format!("It has failed for five days. {reason}"));
                 }
@@ -377,14 +424,29 @@ impl Sender {
     }
 }
 
-/// Returns what becomes of a delivery by an attempt.
-fn result(claim: &Claim, at: Timestamp, attempt: &Attempt) -> Finished {
+/// What became of claimed messages.
+#[derive(Default)]
+struct Sent {
+    finished: Vec<Finished>,
+    health: ConnectionHealth,
+    /// The places of those that were not sent.
+    unsent: Vec<i64>,
+    /// The places of those that are no longer part of a burst.
+    alone: Vec<i64>,
+}
+
+/// Returns what becomes of a delivery by an attempt. `random` is from 0 to 1.
+fn result(claim: &Claim, at: Timestamp, attempt: &Attempt, random: f64) -> Finished {
+    let mut earliest = at;
     let (state, next, reason) = match &attempt.verdict {
         Verdict::Delivered => (DeliveryState::Delivered, at, None),
         Verdict::Refused { reason } => (DeliveryState::Dead, at, Some(reason)),
         Verdict::Disabled { reason } => (DeliveryState::Pending, at, Some(reason)),
-        Verdict::Retry { reason, .. } => match delay_after(claim.attempt, rand::random()) {
-            Some(delay) => (DeliveryState::Pending, after(at, delay), Some(reason)),
+        Verdict::Retry { reason, .. } => match delay_after(claim.attempt, random) {
+            Some(delay) => {
+                earliest = after(at, earliest_share(delay));
+                (DeliveryState::Pending, after(at, delay), Some(reason))
+            }
             None => (DeliveryState::Dead, at, Some(reason)),
         },
     };
@@ -394,6 +456,7 @@ fn result(claim: &Claim, at: Timestamp, attempt: &Attempt) -> Finished {
         attempt: claim.attempt,
         state,
         next,
+        earliest,
         at,
         duration_ms: i64::try_from(attempt.duration.as_millis()).unwrap_or(i64::MAX),
         status: attempt.status,

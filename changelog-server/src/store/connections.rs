@@ -72,7 +72,7 @@ WHERE organization_id = $1 AND id = $2 AND disabled_at IS NULL
 
 const FAILING: &str = "
 UPDATE connections SET failing_since = $3
-WHERE organization_id = $1 AND id = $2 AND failing_since IS NULL";
+WHERE organization_id = $1 AND id = $2 AND (failing_since IS NULL OR failing_since < $3)";
 
 const WORKING: &str = "
 UPDATE connections SET failing_since = NULL

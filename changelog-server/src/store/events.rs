@@ -27,10 +27,15 @@ pub const MAX_NEW_EVENTS: usize = 200;
 const REQUIRE: &str = "
 UPDATE organizations SET has_receivers = 1 WHERE id = $1 AND has_receivers = 0";
 
-/// Both read partial indexes, whose rows are what is still to be done.
+/// Reads a partial index, whose rows are what is still to be done.
 const WITH_NEW: &str = "SELECT DISTINCT organization_id FROM events WHERE is_new = 1";
-const WITH_PENDING: &str =
-    "SELECT DISTINCT organization_id FROM deliveries WHERE state = 'pending'";
+/// One look into the index for each connection, however much is queued for it.
+const WITH_PENDING: &str = "
+SELECT DISTINCT c.organization_id FROM connections c
+WHERE c.disabled_at IS NULL AND EXISTS
+    (SELECT 1 FROM deliveries d
+     WHERE d.organization_id = c.organization_id AND d.connection_id = c.id
+         AND d.state = 'pending')";
 
 const SERVICES: &str = "SELECT id, reference FROM services WHERE organization_id = ";
 const HOSTS: &str = "SELECT id, reference FROM hosts WHERE organization_id = ";

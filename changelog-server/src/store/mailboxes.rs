@@ -295,9 +295,14 @@ impl Database {
             (recipient, taken)
         };
         let attempts = due.attempts + 1;
+        // A member may have left while events were queued.
+        let is_gone = recipient.is_none();
         let Some(recipient) = recipient.filter(|_| !taken.is_empty()) else {
             let mut tx = self.begin().await?;
             if execute!(tx, about!(LOCK, mailbox).bind(attempts))? > 0 {
+                if is_gone {
+                    execute!(tx, about!(FORGET, mailbox))?;
+                }
                 let due = tx.has_more(mailbox).await?.then(|| now.millis());
                 execute!(tx, about!(NOTHING_SENT, mailbox).bind(due))?;
             }

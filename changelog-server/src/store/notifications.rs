@@ -65,8 +65,7 @@ ON CONFLICT (organization_id, user_id, change_id) DO UPDATE SET
     at = excluded.at, is_unread = 1,
     mail = CASE WHEN excluded.mail IS NULL OR notifications.mail = 'instant'
         THEN notifications.mail ELSE excluded.mail END,
-    mailing = CASE WHEN excluded.mail IS NULL THEN notifications.mailing END
-WHERE notifications.at <= excluded.at";
+    mailing = CASE WHEN excluded.mail IS NULL THEN notifications.mailing END";
 
 /// What a person is notified of: the last event of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -44,7 +44,7 @@ const EXCEPTIONS: [(&str, &str); 7] = [
         "finds what is to be queued, every ten seconds",
     ),
     (
-        "SELECT DISTINCT organization_id FROM deliveries",
+        "SELECT DISTINCT c.organization_id FROM connections c WHERE c.disabled_at IS NULL",
         "finds what is to be sent, every ten seconds",
     ),
     (

@@ -66,13 +66,13 @@ const OTHER_ORGANIZATIONS: [&str; 20] = [
         SELECT organization_id, id, 'webhook', 'Bot', 'bot', '', '', '{}', now, 'P', now FROM others",
     // Few are pending: the server looks after organizations with pending deliveries.
     "INSERT INTO deliveries (organization_id, connection_id, sequence, change_id, state, attempts,
-            next_at, is_claimed, created_at)
+            next_at, earliest_at, is_claimed, created_at)
         SELECT organization_id, id, m, id_at(1600000000000, m, n * 7919),
             CASE WHEN m = 1 AND n <= 20 THEN 'pending' WHEN m = 2 THEN 'dead' ELSE 'delivered' END,
-            1, now + 86400000, 0, now
+            1, now + 86400000, now, 0, now
         FROM others, generate_series(1, 6) AS m",
-    "INSERT INTO receiver_messages (organization_id, connection_id, change_id, reference, updated_at)
-        SELECT organization_id, id, id, '{}', now FROM others",
+    "INSERT INTO receiver_messages (organization_id, connection_id, change_id, reference, sequence, updated_at)
+        SELECT organization_id, id, id, '{}', 1, now FROM others",
     "INSERT INTO saved_views (organization_id, id, owner, name, name_folded, query, created_at)
         SELECT organization_id, id, id::text, 'All', 'all', '', now FROM others",
     "INSERT INTO invitations (organization_id, id, email, email_folded, role, token_hash,

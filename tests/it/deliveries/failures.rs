@@ -1,18 +1,19 @@
 //! Receivers that fail, refuse and ask for pauses.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use changelog_tests::receivers::{Answer, Receiver, webhook};
+use changelog_tests::receivers::{Answer, Received, Receiver, webhook};
 use changelog_tests::{TestApp, on_both};
 use serde_json::json;
 
-use super::{allow_receivers, connect, text};
+use super::{TIMEOUT, allow_receivers, connect, text};
 
 on_both!(
     ten_attempts_follow_the_schedule,
     a_receiver_that_is_gone_is_disabled,
     pauses_are_kept,
     what_never_succeeds_is_set_aside,
+    one_refused_message_keeps_its_schedule,
     five_days_of_failures_disable_a_connection,
 );
 
@@ -155,6 +156,45 @@ async fn what_never_succeeds_is_set_aside(mut app: TestApp) {
     assert_eq!(newest["title"], "second");
 }
 
+async fn one_refused_message_keeps_its_schedule(mut app: TestApp) {
+    allow_receivers(&mut app).await;
+    let receiver = Receiver::start().await;
+    let is_bad = |request: &Received| request.json()["data"]["change"]["title"] == "bad";
+    receiver.answer_by(move |request| {
+        if is_bad(request) {
+            Answer::status(500)
+        } else {
+            Answer::ok()
+        }
+    });
+    connect(&app, "hook", &receiver);
+    let key = app.key();
+    let bad = || {
+        let requests = receiver.requests();
+        requests.iter().filter(|request| is_bad(request)).count()
+    };
+    key.change("bad").await;
+    receiver.wait_for(1).await;
+    // A tenth of the first delay is half a second, of the second one half a minute.
+    for number in 0..12 {
+        app.clock.advance(Duration::from_secs(2));
+        key.change(&format!("good {number}")).await;
+        let deadline = Instant::now() + TIMEOUT;
+        while receiver.count() - bad() <= number {
+            assert!(Instant::now() < deadline, "it is held up");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+    assert!((1..=2).contains(&bad()), "{} attempts", bad());
+    app.clock.advance(Duration::from_secs(40));
+    key.change("good at last").await;
+    let deadline = Instant::now() + TIMEOUT;
+    while bad() < 3 {
+        assert!(Instant::now() < deadline, "it waits for its full delay");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
 async fn five_days_of_failures_disable_a_connection(mut app: TestApp) {
     allow_receivers(&mut app).await;
     let receiver = Receiver::start().await;
@@ -162,8 +202,20 @@ async fn five_days_of_failures_disable_a_connection(mut app: TestApp) {
     let hook = connect(&app, "hook", &receiver);
     app.key().change("first").await;
     hook.newest(&app, |one| one["status"] == 503).await;
-    app.clock.advance(Duration::from_hours(5 * 24 + 1));
+    let first = hook.shown(&app)["failing_since"].clone();
+    // After a time without attempts, failures count from the next one on.
+    app.clock.advance(Duration::from_hours(6 * 24));
     app.key().change("second").await;
+    hook.newest(&app, |one| one["status"] == 503).await;
+    let shown = hook.shown(&app);
+    assert!(shown["disabled_at"].is_null(), "{shown}");
+    assert!(text(&shown["failing_since"]) > text(&first), "{shown}");
+    for day in 1..=5 {
+        app.clock
+            .advance(Duration::from_hours(24) + Duration::from_secs(1));
+        app.key().change(&format!("day {day}")).await;
+        receiver.wait_for(receiver.count() + 1).await;
+    }
     let deadline = std::time::Instant::now() + super::TIMEOUT;
     while hook.shown(&app)["disabled_at"].is_null() {
         assert!(std::time::Instant::now() < deadline, "{}", hook.shown(&app));

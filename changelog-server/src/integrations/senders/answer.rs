@@ -10,9 +10,6 @@ use serde_json::Value;
 use crate::integrations::http::{ReceiverResponse, SendError};
 use crate::integrations::message::Verdict;
 
-/// The maximum time that a receiver may ask to wait. The schedule has no longer delay.
-const MAX_RETRY_AFTER: Duration = Duration::from_hours(24);
-
 /// What became of a message, before secrets are masked.
 #[derive(Debug)]
 pub(super) struct Outcome {
@@ -111,14 +108,13 @@ pub(super) fn needs_person(reason: &str) -> Verdict {
 /// Returns the time that the receiver asks to wait: seconds, or until a date.
 pub(super) fn retry_after(response: &ReceiverResponse, now: Timestamp) -> Option<Duration> {
     let value = response.headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
-    let wait = if let Ok(seconds) = value.parse() {
+    Some(if let Ok(seconds) = value.parse() {
         Duration::from_secs(seconds)
     } else {
         let until = Timestamp::from(httpdate::parse_http_date(value).ok()?);
         let millis = until.millis().saturating_sub(now.millis()).max(0);
         Duration::from_millis(millis.unsigned_abs())
-    };
-    Some(wait.min(MAX_RETRY_AFTER))
+    })
 }
 
 #[cfg(test)]

@@ -4,7 +4,9 @@
 //! the number of attempts fences off a worker that is late: its result is ignored.
 //! A delivery is claimed only when the earlier ones of the same change are done.
 
-use changelog_core::{ConnectionId, Event, Timestamp};
+use std::collections::HashSet;
+
+use changelog_core::{ChangeId, ConnectionId, Event, Timestamp};
 use serde_json::Value as Json;
 use sqlx::types::Uuid;
 use sqlx::{FromRow, QueryBuilder};
@@ -40,6 +42,9 @@ pub struct Claim {
     pub event: Event,
     /// What the receiver calls its message about the change.
     pub reference: Option<Json>,
+    /// Whether that message shows a later event already, so that this one must not replace
+    /// it: an event that failed and was replayed.
+    pub is_outdated: bool,
 }
 
 #[derive(FromRow)]
@@ -48,6 +53,13 @@ struct ClaimedRow {
     change_id: Uuid,
     attempts: i64,
     burst: Option<String>,
+}
+
+#[derive(FromRow)]
+struct ReferenceRow {
+    change_id: Uuid,
+    reference: String,
+    sequence: i64,
 }
 
 impl Database {
@@ -91,20 +103,20 @@ impl Database {
             limit,
             burst: None,
         };
-        let mut rows = tx.claim(&due).await?;
-        if let [row] = &rows[..]
-            && let Some(burst) = row.burst.clone()
-        {
-            let rest = Due {
+        let mut found = tx.lock_due(&due).await?;
+        if let [(_, Some(burst))] = &found[..] {
+            let burst = Due {
                 limit: MAX_BURST,
-                burst: Some(burst),
-                ..due
+                burst: Some(burst.clone()),
+                ..due.clone()
             };
-            rows.extend(tx.claim(&rest).await?);
+            found = tx.lock_due(&burst).await?;
         }
-        if rows.is_empty() {
+        if found.is_empty() {
             return Ok(Vec::new());
         }
+        let sequences = found.into_iter().map(|(sequence, _)| sequence).collect();
+        let rows = tx.claim(&due, sequences).await?;
         let claims = tx.with_events(tenant, connection, rows).await?;
         tx.commit().await?;
         Ok(claims)
@@ -119,8 +131,7 @@ struct Due {
     now: Timestamp,
     expiry: Timestamp,
     limit: u64,
-    /// Only those of this burst, whatever the order within their changes: they are one
-    /// message.
+    /// Only those of this burst, which are one message: also several of a change.
     burst: Option<String>,
 }
 
@@ -130,8 +141,9 @@ impl Due {
     /// limit several times.
     fn select<DB: Dialect>(&self) -> QueryBuilder<DB> {
         let (tenant, connection) = (self.tenant.uuid(), self.connection.0);
-        let mut query =
-            QueryBuilder::new("SELECT d.sequence FROM deliveries d WHERE d.organization_id = ");
+        let mut query = QueryBuilder::new(
+            "SELECT d.sequence, d.burst FROM deliveries d WHERE d.organization_id = ",
+        );
         DB::bind(&mut query, tenant.into());
         query.push(" AND d.connection_id = ");
         DB::bind(&mut query, connection.into());
@@ -140,17 +152,28 @@ impl Due {
         if let Some(burst) = &self.burst {
             query.push(" AND d.burst = ");
             DB::bind(&mut query, burst.as_str().into());
+        }
+        // No earlier one of its change is pending, except in the same message. PostgreSQL would
+        // make a join of NOT EXISTS, and for a table that has just grown one that reads all that
+        // is pending, for each row.
+        query.push(if self.burst.is_some() {
+            " AND (SELECT count(*) FROM deliveries e WHERE e.organization_id = "
         } else {
-            // The first of its change. PostgreSQL would make a join of NOT EXISTS, and for a
-            // table that has just grown one that reads all that is pending, for each row.
-            query.push(
-                " AND d.sequence = (SELECT min(e.sequence) FROM deliveries e \
-                 WHERE e.organization_id = ",
-            );
-            DB::bind(&mut query, tenant.into());
-            query.push(" AND e.connection_id = ");
-            DB::bind(&mut query, connection.into());
-            query.push(" AND e.change_id = d.change_id AND e.state = 'pending')");
+            " AND d.sequence = (SELECT min(e.sequence) FROM deliveries e \
+             WHERE e.organization_id = "
+        });
+        DB::bind(&mut query, tenant.into());
+        query.push(" AND e.connection_id = ");
+        DB::bind(&mut query, connection.into());
+        query.push(" AND e.change_id = d.change_id AND e.state = 'pending'");
+        if let Some(burst) = &self.burst {
+            query.push(" AND e.sequence < d.sequence AND (e.burst IS NULL OR e.burst <> ");
+            DB::bind(&mut query, burst.as_str().into());
+            query.push(" OR e.next_at > ");
+            DB::bind(&mut query, self.now.millis().into());
+            query.push(")) = 0");
+        } else {
+            query.push(")");
         }
         query.push(" ORDER BY d.next_at, d.sequence");
         push_limit(&mut query, self.limit, 0);
@@ -175,14 +198,18 @@ impl Due {
 }
 
 impl Tx {
-    async fn claim(&mut self, due: &Due) -> Result<Vec<ClaimedRow>, StoreError> {
-        let rows: Vec<(i64,)> = on!(&mut self.connection, |db| async {
+    /// Returns the places and the bursts of deliveries to claim.
+    async fn lock_due(&mut self, due: &Due) -> Result<Vec<(i64, Option<String>)>, StoreError> {
+        on!(&mut self.connection, |db| async {
             due.select().build_query_as().fetch_all(&mut **db).await
-        })?;
-        if rows.is_empty() {
-            return Ok(Vec::new());
-        }
-        let sequences: Vec<i64> = rows.into_iter().map(|(sequence,)| sequence).collect();
+        })
+    }
+
+    async fn claim(
+        &mut self,
+        due: &Due,
+        sequences: Vec<i64>,
+    ) -> Result<Vec<ClaimedRow>, StoreError> {
         on!(&mut self.connection, |db| async {
             let mut query = due.update(sequences);
             query.build_query_as().fetch_all(&mut **db).await
@@ -201,11 +228,6 @@ impl Tx {
             sequence: i64,
             document: String,
         }
-        #[derive(FromRow)]
-        struct ReferenceRow {
-            change_id: Uuid,
-            reference: String,
-        }
         rows.sort_by_key(|row| row.sequence);
         let sequences: Vec<i64> = rows.iter().map(|row| row.sequence).collect();
         let changes: Vec<Uuid> = rows.iter().map(|row| row.change_id).collect();
@@ -220,17 +242,15 @@ impl Tx {
         let mut claims = Vec::with_capacity(rows.len());
         for row in rows {
             let found = documents.iter().find(|one| one.sequence == row.sequence);
-            let reference = references
-                .iter()
-                .find(|one| one.change_id == row.change_id)
-                .and_then(|one| serde_json::from_str(&one.reference).ok());
+            let known = references.iter().find(|one| one.change_id == row.change_id);
             if let Some(Ok(event)) = found.map(|one| events::parse(&one.document)) {
                 claims.push(Claim {
                     sequence: row.sequence,
                     attempt: row.attempts,
                     burst: row.burst,
                     event,
-                    reference,
+                    reference: known.and_then(|one| serde_json::from_str(&one.reference).ok()),
+                    is_outdated: known.is_some_and(|one| one.sequence > row.sequence),
                 });
             } else {
                 // Its claim expires; it is deleted with old deliveries.
@@ -238,6 +258,39 @@ impl Tx {
             }
         }
         Ok(claims)
+    }
+
+    /// Returns those of some changes that a receiver has messages about, which it can edit.
+    pub async fn posted_changes(
+        &mut self,
+        tenant: Tenant,
+        connection: ConnectionId,
+        changes: Vec<Uuid>,
+    ) -> Result<HashSet<ChangeId>, StoreError> {
+        let rows: Vec<ReferenceRow> = on!(&mut self.connection, |db| async {
+            let mut query = select_references(tenant, connection, changes);
+            query.build_query_as().fetch_all(&mut **db).await
+        })?;
+        Ok(rows.into_iter().map(|row| row.change_id.into()).collect())
+    }
+
+    /// Gives up claims that expire at a time, of deliveries that were not sent: they are due
+    /// again, and have had no attempt. With `is_alone` they leave their burst.
+    pub async fn return_claims(
+        &mut self,
+        tenant: Tenant,
+        connection: ConnectionId,
+        sequences: Vec<i64>,
+        is_alone: bool,
+        (now, expiry): (Timestamp, Timestamp),
+    ) -> Result<(), StoreError> {
+        if sequences.is_empty() {
+            return Ok(());
+        }
+        on!(&mut self.connection, |db| async {
+            let mut query = return_claims(tenant, connection, sequences, is_alone, (now, expiry));
+            query.build().execute(&mut **db).await.map(drop)
+        })
     }
 
     /// Gives up the claims of a connection: their worker has ended.
@@ -257,6 +310,29 @@ impl Tx {
     }
 }
 
+fn return_claims<DB: Dialect>(
+    tenant: Tenant,
+    connection: ConnectionId,
+    sequences: Vec<i64>,
+    is_alone: bool,
+    (now, expiry): (Timestamp, Timestamp),
+) -> QueryBuilder<DB> {
+    let mut query = QueryBuilder::new(
+        "UPDATE deliveries SET attempts = attempts - 1, is_claimed = 0, next_at = ",
+    );
+    DB::bind(&mut query, now.millis().into());
+    query.push(if is_alone { ", burst = NULL" } else { "" });
+    query.push(" WHERE organization_id = ");
+    DB::bind(&mut query, tenant.uuid().into());
+    query.push(" AND connection_id = ");
+    DB::bind(&mut query, connection.0.into());
+    query.push(" AND is_claimed = 1 AND next_at = ");
+    DB::bind(&mut query, expiry.millis().into());
+    query.push(" AND sequence");
+    DB::push_in(&mut query, sequences);
+    query
+}
+
 fn select_events<DB: Dialect>(tenant: Tenant, sequences: Vec<i64>) -> QueryBuilder<DB> {
     let mut query =
         QueryBuilder::new("SELECT sequence, document FROM events WHERE organization_id = ");
@@ -272,7 +348,7 @@ fn select_references<DB: Dialect>(
     changes: Vec<Uuid>,
 ) -> QueryBuilder<DB> {
     let mut query = QueryBuilder::new(
-        "SELECT change_id, reference FROM receiver_messages WHERE organization_id = ",
+        "SELECT change_id, reference, sequence FROM receiver_messages WHERE organization_id = ",
     );
     DB::bind(&mut query, tenant.uuid().into());
     query.push(" AND connection_id = ");

@@ -288,7 +288,7 @@ impl Tx {
 #[cfg(test)]
 mod tests {
     use super::claims::{NEXT_DUE, RELEASE};
-    use super::results::RETRY_PENDING;
+    use super::results::{ADVANCE_PENDING, RETRY_PENDING};
     use super::*;
     use crate::store::engine::explain;
 
@@ -298,6 +298,7 @@ mod tests {
             NEXT_DUE,
             RELEASE,
             RETRY_PENDING,
+            ADVANCE_PENDING,
             REPLAY,
             REPLAY_DEAD,
             LIST,

@@ -67,7 +67,7 @@ impl Tx {
 }
 
 fn insert<DB: Dialect>(tenant: Tenant, deliveries: &[NewDelivery], now: Timestamp) -> Script<DB> {
-    let rows: Vec<[Value<'_>; 11]> = deliveries
+    let rows: Vec<[Value<'_>; 12]> = deliveries
         .iter()
         .map(|new| {
             [
@@ -79,6 +79,7 @@ fn insert<DB: Dialect>(tenant: Tenant, deliveries: &[NewDelivery], now: Timestam
                 DeliveryState::Pending.as_str().into(),
                 0.into(),
                 new.due.millis().into(),
+                new.due.millis().into(),
                 0.into(),
                 new.burst.as_deref().into(),
                 now.millis().into(),
@@ -88,7 +89,7 @@ fn insert<DB: Dialect>(tenant: Tenant, deliveries: &[NewDelivery], now: Timestam
     let mut script = Script::new();
     script.insert(
         "INSERT INTO deliveries (organization_id, connection_id, sequence, change_id, service_id, \
-         state, attempts, next_at, is_claimed, burst, created_at) ",
+         state, attempts, next_at, earliest_at, is_claimed, burst, created_at) ",
         &rows,
         " ON CONFLICT DO NOTHING",
     );

@@ -13,7 +13,14 @@ use crate::store::{Actor, StoreError, Tenant, Tx};
 pub(super) const RETRY_PENDING: &str = "
 UPDATE deliveries SET next_at = $3
 WHERE organization_id = $1 AND connection_id = $2 AND state = 'pending' AND is_claimed = 0
-    AND next_at > $3 AND burst IS NULL";
+    AND next_at > $3";
+
+/// A message that the receiver does not accept, although it accepts others, must not use up
+/// its attempts each time that another one succeeds.
+pub(super) const ADVANCE_PENDING: &str = "
+UPDATE deliveries SET next_at = CASE WHEN earliest_at > $3 THEN earliest_at ELSE $3 END
+WHERE organization_id = $1 AND connection_id = $2 AND state = 'pending' AND is_claimed = 0
+    AND next_at > $3";
 
 /// The result of an attempt.
 #[derive(Clone, Debug)]
@@ -28,6 +35,8 @@ pub struct Finished {
     pub state: DeliveryState,
     /// When the next attempt is due, if one follows.
     pub next: Timestamp,
+    /// The earliest time of the next attempt if the receiver takes another message first.
+    pub earliest: Timestamp,
     /// When it was made.
     pub at: Timestamp,
     /// How long it took, in milliseconds.
@@ -47,6 +56,8 @@ pub struct Finished {
 pub struct ConnectionHealth {
     /// The receiver has taken a message; `Some(false)` if it has failed only.
     pub works: Option<bool>,
+    /// Since when it fails, if it has failed only.
+    pub failing_since: Option<Timestamp>,
     /// Nothing is sent before this time.
     pub hold_until: Option<Timestamp>,
     /// Why the connection is disabled.
@@ -77,11 +88,13 @@ impl Tx {
         match health.works {
             Some(true) if connection.failing_since.is_some() => {
                 self.set_failing(tenant, connection.id, None).await?;
-                // The receiver works again: queued retries are sent now.
-                self.retry_pending(tenant, connection.id, now).await?;
+                // The receiver works again.
+                self.retry(ADVANCE_PENDING, tenant, connection.id, now)
+                    .await?;
             }
-            Some(false) if connection.failing_since.is_none() => {
-                self.set_failing(tenant, connection.id, Some(now)).await?;
+            Some(false) if connection.failing_since != health.failing_since => {
+                self.set_failing(tenant, connection.id, health.failing_since)
+                    .await?;
             }
             _ => {}
         }
@@ -103,9 +116,19 @@ impl Tx {
         connection: ConnectionId,
         now: Timestamp,
     ) -> Result<(), StoreError> {
+        self.retry(RETRY_PENDING, tenant, connection, now).await
+    }
+
+    async fn retry(
+        &mut self,
+        statement: &'static str,
+        tenant: Tenant,
+        connection: ConnectionId,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
         execute!(
             self,
-            sqlx::query(RETRY_PENDING)
+            sqlx::query(statement)
                 .bind(tenant.uuid())
                 .bind(connection.0)
                 .bind(now.millis())
@@ -124,9 +147,10 @@ fn finish<DB: Dialect>(
         return script;
     }
     let query = script.statement(
-        "UPDATE deliveries SET state = done.column3, next_at = done.column4, is_claimed = 0, \
-         attempted_at = done.column5, duration_ms = done.column6, status = done.column7, \
-         answer = done.column8, reason = done.column9 FROM (",
+        "UPDATE deliveries SET state = done.column3, next_at = done.column4, \
+         earliest_at = done.column5, is_claimed = 0, attempted_at = done.column6, \
+         duration_ms = done.column7, status = done.column8, answer = done.column9, \
+         reason = done.column10 FROM (",
     );
     let rows = finished.iter().map(|done| {
         [
@@ -134,6 +158,7 @@ fn finish<DB: Dialect>(
             done.attempt.into(),
             done.state.as_str().into(),
             done.next.millis().into(),
+            done.earliest.millis().into(),
             done.at.millis().into(),
             done.duration_ms.into(),
             done.status.map(i64::from).into(),
@@ -150,31 +175,30 @@ fn finish<DB: Dialect>(
         " AND deliveries.sequence = done.column1 AND deliveries.attempts = done.column2 \
          AND deliveries.state = 'pending'",
     );
-    let references: Vec<(Uuid, String, i64)> = finished
+    let references: Vec<(Uuid, String, &Finished)> = finished
         .iter()
-        .filter_map(|done| {
-            let reference = done.reference.as_ref()?.to_string();
-            Some((done.change.0, reference, done.at.millis()))
-        })
+        .filter_map(|done| Some((done.change.0, done.reference.as_ref()?.to_string(), done)))
         .collect();
-    let rows: Vec<[Value<'_>; 5]> = references
+    let rows: Vec<[Value<'_>; 6]> = references
         .iter()
-        .map(|(change, reference, at)| {
+        .map(|(change, reference, done)| {
             [
                 tenant.uuid().into(),
                 connection.0.into(),
                 (*change).into(),
                 reference.as_str().into(),
-                (*at).into(),
+                done.sequence.into(),
+                done.at.millis().into(),
             ]
         })
         .collect();
     script.insert(
         "INSERT INTO receiver_messages \
-         (organization_id, connection_id, change_id, reference, updated_at) ",
+         (organization_id, connection_id, change_id, reference, sequence, updated_at) ",
         &rows,
-        " ON CONFLICT (organization_id, connection_id, change_id) \
-         DO UPDATE SET reference = excluded.reference, updated_at = excluded.updated_at",
+        " ON CONFLICT (organization_id, connection_id, change_id) DO UPDATE SET \
+         reference = excluded.reference, sequence = excluded.sequence, \
+         updated_at = excluded.updated_at WHERE receiver_messages.sequence <= excluded.sequence",
     );
     script
 }

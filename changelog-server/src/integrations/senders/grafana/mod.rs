@@ -109,6 +109,8 @@ async fn write(writer: &impl Writer, message: &Message<'_>) -> Outcome {
             if outcome.status == Some(StatusCode::NOT_FOUND.as_u16()) {
                 outcome.verdict = Verdict::Delivered;
             }
+            // It remains known that the annotation is deleted.
+            outcome.reference = Some(reference.clone());
             outcome
         }
         (None, Some(region)) => writer.create(&region).await,
@@ -141,7 +143,7 @@ impl Api<'_> {
         match response.status {
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => answer::needs_person(
                 "Grafana does not accept the token. It must be one of a service account with the \
-                 permissions annotations:create and annotations:write.",
+                 permissions annotations:create, annotations:write and annotations:delete.",
             ),
             StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY => {
                 answer::refused_message("Grafana")
