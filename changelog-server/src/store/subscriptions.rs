@@ -208,7 +208,8 @@ impl Tx {
             None => (Action::Started, facts(options)),
             Some(before) => (Action::Updated, differences(before, options)),
         };
-        if let Some(before) = before.filter(|before| before.mail != options.mail) {
+        // What was collected for another kind of mail is still mailed.
+        if let Some(before) = before.filter(|_| options.mail == MailMode::Off) {
             self.empty_unused_mailbox(tenant, user, &before.mail)
                 .await?;
         }
