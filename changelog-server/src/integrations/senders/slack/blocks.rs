@@ -112,8 +112,8 @@ fn context(text: &str) -> Value {
     json!({ "type": "context", "elements": [mrkdwn(&text, CONTEXT_CHARS)] })
 }
 
-/// Makes a text object from an escaped string. The string is within the limit, because its
-/// parts were shortened. `verbatim` keeps Slack from turning names into mentions.
+/// Returns Slack's text object for an escaped string, which must not exceed the limit; callers
+/// shorten its parts. `verbatim` keeps Slack from turning names into mentions.
 fn mrkdwn(text: &str, max_chars: usize) -> Value {
     debug_assert!(text.chars().count() <= max_chars, "{text}");
     json!({ "type": "mrkdwn", "text": text, "verbatim": true })
