@@ -18,7 +18,7 @@ use super::engine::{
     execute, on,
 };
 use super::host_environments::HostEnvironments;
-use super::index::counts::CountedParts;
+use super::index::counts::CountMemory;
 use super::quotas::{self, Quota, Quotas};
 use super::tenant::Tenant;
 
@@ -39,7 +39,7 @@ pub struct Database {
     pub(super) notifier: ChangeNotifier,
     pub(super) known_actors: KnownActors,
     pub(super) host_environments: HostEnvironments,
-    pub(super) counted_parts: CountedParts,
+    pub(super) count_memory: CountMemory,
 }
 
 /// A transaction: dropped without [`Tx::commit`], it leaves nothing.
@@ -72,7 +72,7 @@ impl Database {
             notifier: ChangeNotifier::default(),
             known_actors: KnownActors::default(),
             host_environments: HostEnvironments::default(),
-            counted_parts: CountedParts::default(),
+            count_memory: CountMemory::default(),
         }
     }
 

@@ -18,6 +18,7 @@ on_both!(
     changes_are_counted_by_day,
     a_change_is_counted_on_the_day_on_which_it_started,
     the_busiest_services_are_found,
+    a_year_that_is_remembered_follows_changes_of_the_past,
     services_and_hosts_have_summaries,
 );
 
@@ -233,6 +234,121 @@ async fn the_busiest_services_are_found(app: TestApp) {
     let theirs = tenant(&store, &app.second_organization().id).await;
     let found = store.busiest_services(theirs, DAY..DAY + 9, 9).await;
     assert_eq!(found.expect("the store responds"), []);
+    store.close().await;
+}
+
+async fn a_year_that_is_remembered_follows_changes_of_the_past(app: TestApp) {
+    const DAYS: std::ops::Range<i64> = 0..120;
+    let key = app.key();
+    let service = json!({ "name": "payments" });
+    let service = key.create("/api/services", service).await;
+    let mut expected = Vec::new();
+    let mut changes = Vec::new();
+    for day in DAYS {
+        for risk in ["low", "medium", "high"] {
+            for status in ["in_progress", "completed", "rolled_back"] {
+                changes.push(json!({
+                    "title": "one of many", "occurred_at": moment(day, 7), "risk_level": risk,
+                    "status": status, "service_id": service,
+                }));
+                expected.push(format!("{day} {risk} {status} 1"));
+            }
+        }
+    }
+    let mut ids = Vec::new();
+    for changes in changes.chunks(500) {
+        let body = json!({ "changes": changes });
+        let answer = key.post("/api/changes/bulk", body).await;
+        answer.is(201);
+        let created = answer.json()["data"].as_array().cloned();
+        let created = created.expect("a list").into_iter();
+        ids.extend(created.map(|one| one["id"].as_str().expect("an id").to_owned()));
+    }
+    expected.sort();
+    let (store, tenant) = open(&app).await;
+    let scope = ChartScope::Service(service.parse().expect("an id"));
+    for _ in 0..2 {
+        assert_eq!(days(&store, tenant, scope, DAYS).await, expected);
+    }
+    let mut replace = |old: &str, new: &str| {
+        expected.retain(|line| line != old);
+        expected.extend((!new.is_empty()).then(|| new.to_owned()));
+        expected.sort();
+        expected.clone()
+    };
+
+    // A change of the past ends, is deleted, or is recorded.
+    let patch = json!({ "status": "completed" });
+    key.patch(&format!("/api/changes/{}", ids[0]), patch)
+        .await
+        .is(200);
+    replace("0 low in_progress 1", "0 low completed 2");
+    let expected = replace("0 low completed 1", "");
+    assert_eq!(days(&store, tenant, scope, DAYS).await, expected);
+    delete(&store, tenant, ids[2].parse().expect("an id")).await;
+    let expected = replace("0 low rolled_back 1", "");
+    assert_eq!(days(&store, tenant, scope, DAYS).await, expected);
+    let late = json!({
+        "title": "late", "occurred_at": moment(50, 9), "risk_level": "high",
+        "status": "completed", "service_id": service,
+    });
+    key.create("/api/changes", late).await;
+    let expected = replace("50 high completed 1", "50 high completed 2");
+    assert_eq!(days(&store, tenant, scope, DAYS).await, expected);
+    // One of the newest day ends, or is moved to it from the past.
+    let patch = json!({ "status": "completed" });
+    let newest = &ids[119 * 9];
+    key.patch(&format!("/api/changes/{newest}"), patch)
+        .await
+        .is(200);
+    replace("119 low in_progress 1", "119 low completed 2");
+    let expected = replace("119 low completed 1", "");
+    assert_eq!(days(&store, tenant, scope, DAYS).await, expected);
+    let patch = json!({ "started_at": moment(118, 9) });
+    key.patch(&format!("/api/changes/{}", ids[9]), patch)
+        .await
+        .is(200);
+    replace("1 low in_progress 1", "118 low in_progress 2");
+    let expected = replace("118 low in_progress 1", "");
+    assert_eq!(days(&store, tenant, scope, DAYS).await, expected);
+
+    // One that is moved within the past leaves the sums as they were, so that a process
+    // that remembers them shows it later, and another one at once.
+    let patch = json!({ "started_at": moment(6, 9) });
+    key.patch(&format!("/api/changes/{}", ids[5 * 9]), patch)
+        .await
+        .is(200);
+    assert_eq!(days(&store, tenant, scope, DAYS).await, expected);
+    replace("5 low in_progress 1", "6 low in_progress 2");
+    let expected = replace("6 low in_progress 1", "");
+    let (other, _) = open(&app).await;
+    assert_eq!(days(&other, tenant, scope, DAYS).await, expected);
+
+    // Of thousands of changes of services, the busiest are remembered without their names.
+    let busiest = async |store: &Store, days: std::ops::Range<i64>| {
+        let days = DAY + days.start..DAY + days.end;
+        let found = store.busiest_services(tenant, days, 5).await;
+        let mut found = found.expect("the store responds").into_iter();
+        found.next().map(|(service, n)| (service.name, n))
+    };
+    let named = |name: &str, n| Some((name.to_owned(), n));
+    assert_eq!(busiest(&store, DAYS).await, named("payments", 1_080));
+    assert_eq!(busiest(&store, 0..3).await, named("payments", 25));
+    let again = json!({
+        "title": "again", "occurred_at": moment(1, 9), "status": "completed",
+        "service_id": service,
+    });
+    key.create("/api/changes", again).await;
+    key.patch(
+        &format!("/api/services/{service}"),
+        json!({ "name": "pay" }),
+    )
+    .await
+    .is(200);
+    assert_eq!(busiest(&store, DAYS).await, named("pay", 1_080));
+    assert_eq!(busiest(&store, 0..3).await, named("pay", 26));
+    assert_eq!(busiest(&other, DAYS).await, named("pay", 1_081));
+    other.close().await;
     store.close().await;
 }
 

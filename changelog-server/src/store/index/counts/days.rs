@@ -1,20 +1,18 @@
 //! Counts by day in any time zone, for charts.
 //!
 //! The kept counts are of days in UTC. The part of such a day before a day of another zone
-//! starts is counted by indexes and remembered: nearly all days of a chart are over.
+//! starts is counted by indexes. What is over is remembered, which is nearly all of a chart.
 
-use std::hash::{BuildHasher, RandomState};
 use std::ops::{AddAssign, Range, SubAssign};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use changelog_core::{HostId, RiskLevel, ServiceId, Status, Timestamp};
-use quick_cache::sync::Cache;
 use sqlx::types::Text;
 use sqlx::{FromRow, QueryBuilder};
 
+use super::memory::OldDays;
 use super::spans::DAY;
-use super::{HAPPENED, KindFilter, Scope, push_spans, unsigned};
+use super::{ALL_TIME, HAPPENED, KindFilter, Scope, push_spans, unsigned};
 use crate::store::engine::{Dialect, Lease, end_lease, on, read};
 use crate::store::index::sort_key;
 use crate::store::{Database, StoreError, Tenant};
@@ -22,12 +20,11 @@ use crate::store::{Database, StoreError, Tenant};
 /// The number of combinations of risk level and status.
 const KINDS: usize = RiskLevel::ALL.len() * HAPPENED.len();
 
-/// The limit on parts of days that are remembered: about 250 bytes each, 370 a chart.
-const MAX_REMEMBERED: usize = 100_000;
-/// How long a part is remembered at least and at most: an update may have moved a change
-/// within its day, which the counts of the day do not show. The parts of a chart do not
-/// expire at the same moment, so that no page has to count all of them again.
-const REMEMBERED_FOR: Range<Duration> = Duration::from_mins(5)..Duration::from_mins(15);
+/// The days at the end of a chart that are always read: nearly all changes are recorded or
+/// updated on the day on which they happen, which is one of them in each time zone.
+const NEWEST_DAYS: i64 = 3;
+/// The days of fewer rows are not remembered: reading them takes less than 2 ms.
+const MIN_ROWS_TO_REMEMBER: usize = 1_000;
 
 /// What the changes of a chart have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -115,54 +112,33 @@ impl SubAssign for KindCounts {
     }
 }
 
-/// The parts of days that this process has counted lately; cheap to clone.
-#[derive(Clone, Debug)]
-pub(in crate::store) struct CountedParts {
-    parts: Arc<Cache<PartKey, CountedPart>>,
-    random: RandomState,
-}
-
-/// The organization, the scope, and the end of the part in milliseconds since 1970.
-type PartKey = (Tenant, ChartScope, i64);
-
-/// The changes of a day in UTC before some time of it.
-#[derive(Clone, Copy, Debug)]
-struct CountedPart {
-    /// The kept counts of the day then; if the day has others now, the part may have others.
-    day: KindCounts,
-    part: KindCounts,
-    expires: Instant,
-}
-
-impl Default for CountedParts {
-    fn default() -> Self {
-        Self {
-            parts: Arc::new(Cache::new(MAX_REMEMBERED)),
-            random: RandomState::new(),
-        }
-    }
-}
-
-impl CountedParts {
-    fn get(&self, key: &PartKey, day: KindCounts) -> Option<KindCounts> {
-        let found = self.parts.get(key)?;
-        (found.day == day && Instant::now() < found.expires).then_some(found.part)
-    }
-
-    fn insert(&self, key: PartKey, day: KindCounts, part: KindCounts) {
-        let spread = REMEMBERED_FOR.end.as_secs() - REMEMBERED_FOR.start.as_secs();
-        let later = Duration::from_secs(self.random.hash_one(key) % spread);
-        let expires = Instant::now() + REMEMBERED_FOR.start + later;
-        self.parts.insert(key, CountedPart { day, part, expires });
-    }
-}
-
 #[derive(FromRow)]
 struct DayRow {
-    start: i64,
+    /// The number of the day; `None` for all time.
+    start: Option<i64>,
     risk_level: Text<RiskLevel>,
     status: Text<Status>,
     n: i64,
+}
+
+/// The kept counts of consecutive days.
+struct Days {
+    counts: Vec<KindCounts>,
+    /// The counts of all time, read at the same moment.
+    total: KindCounts,
+    /// The number of rows that were read.
+    rows: usize,
+}
+
+impl Days {
+    /// Returns the counts of all other days than these from a number on.
+    fn others(&self, from: usize) -> KindCounts {
+        let mut others = self.total;
+        for day in self.counts.iter().skip(from) {
+            others -= *day;
+        }
+        others
+    }
 }
 
 impl Database {
@@ -192,7 +168,7 @@ impl Database {
             let is_whole = start.rem_euclid(DAY) == 0 || day.sum() == 0;
             parts.push(if is_whole {
                 KindCounts::default()
-            } else if let Some(part) = self.counted_parts.get(&key, day) {
+            } else if let Some(part) = self.count_memory.part(&key, day) {
                 part
             } else {
                 let lease = match &mut lease {
@@ -200,7 +176,7 @@ impl Database {
                     none => none.insert(self.reader(tenant).await?),
                 };
                 let part = part_before(lease, tenant, scope, *start, day).await?;
-                self.counted_parts.insert(key, day, part);
+                self.count_memory.remember_part(key, day, part);
                 part
             });
         }
@@ -219,26 +195,62 @@ impl Database {
         Ok(between.collect())
     }
 
-    /// Returns the kept counts of consecutive days, given as numbers since 1970 in UTC.
+    /// Returns the kept counts of consecutive days, given as numbers since 1970 in UTC. All
+    /// but the newest ones are remembered; they are valid while the others than the newest
+    /// ones add up to the same counts.
     async fn kept_days(
         &self,
         tenant: Tenant,
         scope: ChartScope,
         days: Range<i64>,
     ) -> Result<Vec<KindCounts>, StoreError> {
-        let length = usize::try_from(days.end - days.start).unwrap_or_default();
-        let mut counts = vec![KindCounts::default(); length];
+        let old = days.start..(days.end - NEWEST_DAYS).max(days.start);
+        let key = (tenant, scope, old.clone());
+        if let Some(known) = self.count_memory.old_days(&key) {
+            let newest = self.read_days(tenant, scope, old.end..days.end).await?;
+            if newest.others(0) == known.sum {
+                return Ok([&*known.days, &*newest.counts].concat());
+            }
+        }
+        let all = self.read_days(tenant, scope, days).await?;
+        if all.rows >= MIN_ROWS_TO_REMEMBER {
+            let length = usize::try_from(old.end - old.start).unwrap_or_default();
+            let known = OldDays {
+                days: all.counts.iter().take(length).copied().collect(),
+                sum: all.others(length),
+            };
+            self.count_memory.remember_old_days(key, Arc::new(known));
+        }
+        Ok(all.counts)
+    }
+
+    /// Reads the kept counts of consecutive days, given as numbers since 1970 in UTC.
+    async fn read_days(
+        &self,
+        tenant: Tenant,
+        scope: ChartScope,
+        days: Range<i64>,
+    ) -> Result<Days, StoreError> {
         let rows: Vec<DayRow> = read!(self.reader(tenant).await?, |db| async {
             let mut query = select_days(tenant, &scope.into(), &days);
             query.build_query_as().fetch_all(&mut **db).await
         })?;
+        let length = usize::try_from(days.end - days.start).unwrap_or_default();
+        let mut read = Days {
+            counts: vec![KindCounts::default(); length],
+            total: KindCounts::default(),
+            rows: rows.len(),
+        };
         for row in rows {
-            let day = usize::try_from(row.start - days.start);
-            if let Some(counts) = day.ok().and_then(|day| counts.get_mut(day)) {
+            let counts = match row.start.map(|start| usize::try_from(start - days.start)) {
+                None => Some(&mut read.total),
+                Some(day) => day.ok().and_then(|day| read.counts.get_mut(day)),
+            };
+            if let Some(counts) = counts {
                 counts.add(&row.risk_level, &row.status, unsigned(row.n));
             }
         }
-        Ok(counts)
+        Ok(read)
     }
 }
 
@@ -277,18 +289,26 @@ async fn part_before(
 /// A count for each kind, in the order of [`KindCounts`].
 type KindRow = (i64, i64, i64, i64, i64, i64, i64, i64, i64);
 
-/// Selects kept counts by day. A slot can be negative, a sum of slots cannot.
+/// Selects kept counts by day, and those of all time. A slot can be negative, a sum of
+/// slots cannot.
 fn select_days<DB: Dialect>(
     tenant: Tenant,
     scope: &Scope<'_>,
     days: &Range<i64>,
 ) -> QueryBuilder<DB> {
-    let mut query = QueryBuilder::new(
-        "SELECT start, risk_level, status, CAST(SUM(n) AS BIGINT) AS n FROM change_counts WHERE ",
-    );
-    KindFilter::happened(tenant).push(&mut query);
-    push_spans(&mut query, scope, scope.day(), days.clone());
-    query.push(" GROUP BY start, risk_level, status HAVING SUM(n) > 0");
+    let mut query = QueryBuilder::default();
+    let mut push = |select, span, starts, group_by| {
+        query.push(select);
+        query.push(", risk_level, status, CAST(SUM(n) AS BIGINT) AS n FROM change_counts WHERE ");
+        KindFilter::happened(tenant).push(&mut query);
+        push_spans(&mut query, scope, span, starts);
+        query.push(group_by);
+        query.push("risk_level, status HAVING SUM(n) > 0");
+    };
+    let days = days.clone();
+    push("SELECT start", scope.day(), days, " GROUP BY start, ");
+    let all_time = " UNION ALL SELECT CAST(NULL AS BIGINT)";
+    push(all_time, ALL_TIME, 0..1, " GROUP BY ");
     query
 }
 
@@ -389,9 +409,14 @@ mod tests {
         for scope in [Scope::Organization, service] {
             let statement = select_days::<Sqlite>(tenant(), &scope, &(0..7)).into_string();
             assert_eq!(
-                plan_of(&statement).await,
+                plan_of(&statement)
+                    .await
+                    .iter()
+                    .filter(|step| step.contains("change_counts"))
+                    .collect::<Vec<_>>(),
                 ["SEARCH change_counts USING PRIMARY KEY \
-                  (organization_id=? AND scope=? AND span=? AND start>? AND start<?)"]
+                  (organization_id=? AND scope=? AND span=? AND start>? AND start<?)";
+                    2]
             );
         }
     }
@@ -434,17 +459,10 @@ mod tests {
     }
 
     #[test]
-    fn a_part_is_valid_while_its_day_is_unchanged() {
-        let parts = CountedParts::default();
-        let key = (tenant(), ChartScope::Organization, 7);
-        let (mut day, mut part) = (KindCounts::default(), KindCounts::default());
+    fn planned_changes_are_not_counted() {
+        let mut day = KindCounts::default();
         day.add(&RiskLevel::High, &Status::Completed, 3);
-        part.add(&RiskLevel::High, &Status::Completed, 1);
-        parts.insert(key, day, part);
-        assert_eq!(parts.get(&key, day), Some(part));
-        assert_eq!(parts.get(&(key.0, key.1, 8), day), None);
         day.add(&RiskLevel::Low, &Status::RolledBack, 1);
-        assert_eq!(parts.get(&key, day), None);
         day.add(&RiskLevel::Low, &Status::Planned, 1);
         assert_eq!(
             (

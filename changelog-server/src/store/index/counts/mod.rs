@@ -7,6 +7,7 @@
 //! of one organization would otherwise wait for each other.
 
 mod days;
+mod memory;
 mod paging;
 mod places;
 mod spans;
@@ -20,8 +21,8 @@ use changelog_core::{Environment, HostId, RiskLevel, ServiceId, Status};
 use sqlx::QueryBuilder;
 use sqlx::types::Uuid;
 
-pub(in crate::store) use days::CountedParts;
 pub use days::{ChartScope, KindCounts};
+pub(in crate::store) use memory::CountMemory;
 pub(in crate::store) use paging::Start;
 
 use super::search::Facets;
