@@ -20,6 +20,11 @@ use crate::store::index::sort_key;
 /// of days, with one more query, than to skip rows.
 const MIN_OFFSET_TO_SKIP_DAYS: i64 = 2_000;
 
+/// PostgreSQL: from so many matches on, the newest of them are found soon by reading back
+/// from the newest change; fewer are all read from the index of words and sorted, in about
+/// the time in which they were counted.
+const MIN_MATCHES_TO_READ_BACK: i64 = 10_000;
+
 /// A page to be read.
 #[derive(Debug)]
 pub(in crate::store) struct Page {
@@ -95,6 +100,16 @@ impl Page {
             && !self.has_words()
     }
 
+    /// Whether the number of matches decides how the page is found. The planner of PostgreSQL
+    /// knows how often a word occurs only if it is one of the most frequent, and takes a
+    /// term of which there are alternatives for more frequent than it is.
+    fn chooses_by_count<DB: SearchDialect>(&self) -> bool {
+        DB::MISJUDGES_WORDS
+            && self.counted
+            && self.parts.len() == 1
+            && !self.filter.text_words().is_empty()
+    }
+
     fn has_words(&self) -> bool {
         !self.filter.words().is_empty() || !self.filter.text_words().is_empty()
     }
@@ -142,7 +157,9 @@ impl Page {
 
     pub(super) fn push<DB: SearchDialect>(&self, query: &mut QueryBuilder<DB>) {
         query.push("SELECT ");
-        if self.counted {
+        if self.chooses_by_count::<DB>() {
+            query.push("matches.n");
+        } else if self.counted {
             self.push_count(query);
         } else {
             query.push("CAST(0 AS BIGINT)");
@@ -158,6 +175,12 @@ impl Page {
         DB::bind(query, self.tenant.uuid().into());
         query.push(SERVICE_AND_HOST);
         query.push(" ORDER BY page.sort_key DESC) AS changes_of_page)");
+        if self.chooses_by_count::<DB>() {
+            query.push(" FROM (SELECT ");
+            self.push_count(query);
+            // Without OFFSET, the planner would repeat the count wherever it is used.
+            query.push(" AS n OFFSET 0) AS matches");
+        }
     }
 
     /// Writes the number of all matches.
@@ -252,7 +275,26 @@ impl Page {
             query.push(" AS sort_key");
             self.push_part(query, part, self.start.before);
         };
-        if let [part] = self.parts.as_slice() {
+        if let [part] = self.parts.as_slice()
+            && self.chooses_by_count::<DB>()
+        {
+            query.push("SELECT * FROM (");
+            push(query, part);
+            query.push(" AND matches.n >= ");
+            query
+                .push(MIN_MATCHES_TO_READ_BACK)
+                .push(" ORDER BY sort_key DESC");
+            push_limit(query, page.0, page.1);
+            query.push(") AS of_many UNION ALL SELECT * FROM (");
+            push(query, part);
+            query.push(" AND matches.n < ");
+            // No index has the order of a sum.
+            query
+                .push(MIN_MATCHES_TO_READ_BACK)
+                .push(" ORDER BY sort_key + 0 DESC");
+            push_limit(query, page.0, page.1);
+            query.push(") AS of_few");
+        } else if let [part] = self.parts.as_slice() {
             push(query, part);
             query.push(" ORDER BY ").push(part.source.sort_key::<DB>());
             query.push(" DESC");

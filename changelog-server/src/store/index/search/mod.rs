@@ -35,6 +35,8 @@ SELECT term FROM change_search_words WHERE term >= $1 AND term < $2 LIMIT 64";
 pub(in crate::store) trait SearchDialect: Dialect {
     /// The name of the index's column of sort keys.
     const SORT_KEY: &'static str;
+    /// Whether the database may choose a slow way for lack of knowledge of words.
+    const MISJUDGES_WORDS: bool;
 
     /// Appends FROM and WHERE for the changes that match a [`match_query`].
     fn push_matches(query: &mut QueryBuilder<Self>, tenant: Tenant, match_query: &str);
@@ -55,6 +57,7 @@ pub(in crate::store) trait SearchDialect: Dialect {
 
 impl SearchDialect for Sqlite {
     const SORT_KEY: &'static str = "rowid";
+    const MISJUDGES_WORDS: bool = false;
 
     fn push_matches(query: &mut QueryBuilder<Self>, _: Tenant, match_query: &str) {
         query.push(" FROM change_search WHERE change_search MATCH ");
@@ -90,6 +93,7 @@ impl SearchDialect for Sqlite {
 
 impl SearchDialect for Postgres {
     const SORT_KEY: &'static str = "sort_key";
+    const MISJUDGES_WORDS: bool = true;
 
     fn push_matches(query: &mut QueryBuilder<Self>, tenant: Tenant, match_query: &str) {
         query.push(" FROM change_search WHERE organization_id = ");
