@@ -130,34 +130,47 @@ impl Endpoint {
         let failure = self.failure;
         let handlers: Arc<[(Method, Handler)]> = self.handlers.into();
         self.path
-            .and(warp::method())
-            .and(warp::path::full())
-            .and(warp::query::raw().or_else(|_| async { Ok::<_, Rejection>((String::new(),)) }))
-            .and(warp::header::headers_cloned())
-            .and(warp::ext::get::<RequestContext>())
-            .and(warp::body::stream())
-            .then(
-                move |parameter: String,
-                      method: Method,
-                      path: warp::path::FullPath,
-                      query: String,
-                      headers: HeaderMap,
-                      context: RequestContext,
-                      body| {
-                    let request = Request {
-                        context,
-                        method,
-                        path: path.as_str().to_owned(),
-                        query,
-                        headers,
-                        parameter,
-                        body: Some(boxed(body)),
-                    };
-                    respond(app.clone(), Arc::clone(&handlers), failure, request)
-                },
-            )
+            .and(request())
+            .then(move |parameter: String, mut request: Request| {
+                request.parameter = parameter;
+                // Boxed, as the request is: each endpoint whose path is compared allocates the
+                // state of all that follows.
+                Box::pin(respond(
+                    app.clone(),
+                    Arc::clone(&handlers),
+                    failure,
+                    request,
+                ))
+            })
             .boxed()
     }
+}
+
+/// Extracts a request, without the parameter of its path.
+fn request() -> BoxedFilter<(Request,)> {
+    warp::method()
+        .and(warp::path::full())
+        .and(warp::query::raw().or_else(|_| async { Ok::<_, Rejection>((String::new(),)) }))
+        .and(warp::header::headers_cloned())
+        .and(warp::ext::get::<RequestContext>())
+        .and(warp::body::stream())
+        .map(
+            |method: Method,
+             path: warp::path::FullPath,
+             query: String,
+             headers: HeaderMap,
+             context: RequestContext,
+             body| Request {
+                context,
+                method,
+                path: path.as_str().to_owned(),
+                query,
+                headers,
+                parameter: String::new(),
+                body: Some(boxed(body)),
+            },
+        )
+        .boxed()
 }
 
 fn boxed<S, B>(body: S) -> BodyStream
@@ -246,12 +259,22 @@ pub(crate) fn join(routes: Routes, failure: FailurePage) -> BoxedFilter<(Respons
             },
         )
         .boxed();
-    let join =
-        |all: BoxedFilter<(Response,)>, one: BoxedFilter<(Response,)>| all.or(one).unify().boxed();
-    match routes.into_iter().reduce(join) {
-        Some(known) => join(known, unknown),
+    match any_of(routes) {
+        Some(known) => known.or(unknown).unify().boxed(),
         None => unknown,
     }
+}
+
+/// Joins filters, of which the first one that does not reject responds, as a balanced tree.
+/// A request passes through each level whenever its future is polled; in a chain, each
+/// endpoint would be a level of all requests.
+fn any_of(mut filters: Routes) -> Option<BoxedFilter<(Response,)>> {
+    if filters.len() < 2 {
+        return filters.pop();
+    }
+    let last = any_of(filters.split_off(filters.len() / 2))?;
+    let first = any_of(filters)?;
+    Some(first.or(last).unify().boxed())
 }
 
 #[cfg(test)]
