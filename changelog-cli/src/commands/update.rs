@@ -232,7 +232,12 @@ pub(crate) async fn set_status(app: App, args: &StatusArgs, status: Status) -> O
 pub(crate) async fn roll_back(app: App, args: RollbackArgs) -> Outcome {
     let patch = ChangePatch {
         status: Some(Status::RolledBack),
-        outcome: args.failed.then_some(Some(ChangeOutcome::Failed)),
+        // Explicit, so that a change that failed reads "rolled back" afterwards.
+        outcome: Some(Some(if args.failed {
+            ChangeOutcome::Failed
+        } else {
+            ChangeOutcome::Undone
+        })),
         reason: args.reason,
         ..ChangePatch::default()
     };
@@ -314,6 +319,7 @@ fn update(args: &UpdateArgs) -> Outcome<Update> {
         note: None,
         passage: None,
         made_at: None,
+        has_given_times: args.progress.started_at.is_some() || args.progress.ended_at.is_some(),
     })
 }
 

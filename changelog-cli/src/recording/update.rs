@@ -44,6 +44,10 @@ pub(crate) struct Update {
     /// this time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) made_at: Option<Timestamp>,
+    /// Whether the times in `patch` are those that the user gave. Others are of the clock of
+    /// this machine, and are replaced by the server's if it rejects them.
+    #[serde(default)]
+    pub(crate) has_given_times: bool,
 }
 
 /// A passage of a description, and what replaces it. If a user has edited it, the new
@@ -185,7 +189,7 @@ impl Update {
             }
             patch = patch.checked(time::now())?;
         }
-        send_patch(client, id, patch).await
+        send_patch(client, id, patch, self.has_given_times).await
     }
 }
 
@@ -205,13 +209,19 @@ fn set_times(patch: &mut ChangePatch, change: &Change, at: Timestamp) {
     }
 }
 
-/// Updates a change. Its times are of the clock of this machine: if the server rejects
-/// only them, its own time is recorded.
-async fn send_patch(client: &Client, id: ChangeId, patch: ChangePatch) -> Outcome<Change> {
+/// Updates a change. If the server rejects only times of the clock of this machine, its own
+/// time is recorded.
+async fn send_patch(
+    client: &Client,
+    id: ChangeId,
+    patch: ChangePatch,
+    has_given_times: bool,
+) -> Outcome<Change> {
     let changes = client.changes();
     match changes.update_with(id, patch.clone()).send().await {
         Err(error)
-            if rejects_only_time(&error)
+            if !has_given_times
+                && rejects_only_time(&error)
                 && (patch.started_at.is_some() || patch.ended_at.is_some()) =>
         {
             warn_clock_ahead();

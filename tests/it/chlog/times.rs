@@ -68,6 +68,14 @@ async fn times_are_accepted_by_every_command(app: TestApp) {
     ] {
         chlog(&app, arguments).succeeds();
     }
+    // The server's time does not replace one that was given.
+    let planned = ["log", "Move DNS", "--status", "planned", "--format", "ids"];
+    let planned = chlog(&app, &planned).succeeds().stdout;
+    let planned = planned.trim();
+    let output = chlog(&app, &["update", planned, "--started-at", "-2h"]).exits_with(6);
+    assert!(output.stderr.contains("started_at: "), "{}", output.stderr);
+    let output = chlog(&app, &["update", id, "--ended-at", "-3h"]).exits_with(6);
+    assert!(output.stderr.contains("ended_at: "), "{}", output.stderr);
     chlog(&app, &["log", "Move DNS", "--scheduled-for", "2h"]).exits_with(2);
     chlog(&app, &["list", "--since", "whenever"]).exits_with(2);
 }
