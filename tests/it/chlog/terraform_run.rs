@@ -19,6 +19,7 @@ on_one!(
     a_run_asks_for_confirmation,
     an_interrupt_reaches_terraform,
     a_saved_plan_is_one_change,
+    a_plan_as_json_is_one_change,
     a_plan_of_yesterday_is_applied_today,
 );
 
@@ -386,6 +387,34 @@ async fn a_saved_plan_is_one_change(app: TestApp) {
         .succeeds()
         .stdout;
     assert!(shown.contains("  failed\n"), "{shown}");
+}
+
+async fn a_plan_as_json_is_one_change(app: TestApp) {
+    let Some(module) = Module::initialized(&app, "json", VALID_MODULE) else {
+        return;
+    };
+    let run = "chlog terraform run --";
+    let script = format!("{run} plan -json -detailed-exitcode -out=saved");
+    module.shell(&script, &[], "").exits_with(2);
+    let planned = newest(&app).await;
+    assert_eq!(planned["status"], "planned", "{planned}");
+    module
+        .shell(&format!("{run} apply saved"), &[], "")
+        .succeeds();
+    let applied = newest(&app).await;
+    assert_eq!(
+        (&applied["id"], &applied["status"], count(&app).await),
+        (&planned["id"], &json!("completed"), 1)
+    );
+    // A plan that fails changes nothing.
+    fs::write(
+        module.folder.join("bad.tf"),
+        "output \"o\" { value = local.none }",
+    )
+    .expect("a file");
+    let script = format!("{run} plan -json || test $? = 1");
+    module.shell(&script, &[], "").succeeds();
+    assert_eq!(count(&app).await, 1);
 }
 
 /// A plan of yesterday that is applied today is a change of today.

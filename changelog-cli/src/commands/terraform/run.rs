@@ -146,10 +146,7 @@ impl Terraform {
         let as_given = self.words(&line.rest);
         match line.command.as_str() {
             _ if line.has("help") => Ok(Finished::unrecorded(self.run_unchanged(&as_given).await?)),
-            "plan" if line.has("json") => {
-                self.events(as_given, Operation::Plan, print_unchanged)
-                    .await
-            }
+            "plan" if line.has("json") => self.plan_as_json(as_given).await,
             "plan" => self.plan().await,
             "apply" | "destroy" => {
                 let operation = if line.command == "destroy" || line.has("destroy") {
@@ -178,6 +175,23 @@ impl Terraform {
         }
     }
 
+    /// Plans with events as the output. A plan that fails is not recorded: nothing was
+    /// changed.
+    async fn plan_as_json(&self, words: Vec<OsString>) -> Outcome<Finished> {
+        let finished = self.events(words, Operation::Plan, print_unchanged).await?;
+        if !is_planned(finished.status) {
+            return Ok(Finished::unrecorded(finished.status));
+        }
+        let fingerprint = match self.line.value("out") {
+            Some(path) => self.read_plan(OsStr::new(&path)).await,
+            None => None,
+        };
+        Ok(Finished {
+            fingerprint: fingerprint.map(|plan| plan.fingerprint()),
+            ..finished
+        })
+    }
+
     /// Plans on the terminal, and reads the saved plan.
     async fn plan(&self) -> Outcome<Finished> {
         let directory = private_directory()?;
@@ -191,8 +205,7 @@ impl Terraform {
             ),
         };
         let status = self.run_unchanged(&words).await?;
-        // With -detailed-exitcode, 2 means that there are changes.
-        let planned = matches!(supervise::code(status), 0 | 2);
+        let planned = is_planned(status);
         let plan = if planned {
             self.read_plan(&path).await
         } else {
@@ -369,6 +382,11 @@ fn program() -> Option<OsString> {
         .map(Into::into)
 }
 
+/// Returns whether `plan` succeeded: with -detailed-exitcode, 2 means that there are changes.
+fn is_planned(status: ExitStatus) -> bool {
+    matches!(supervise::code(status), 0 | 2)
+}
+
 /// Creates a private directory: a plan holds every value.
 fn private_directory() -> Outcome<TempDir> {
     tempfile::Builder::new()
@@ -437,7 +455,10 @@ async fn follow_command(
     }
     let summary = events.finish(RunFacts {
         operation: Some(operation),
-        success: Some(status.success()),
+        success: Some(match operation {
+            Operation::Plan => is_planned(status),
+            _ => status.success(),
+        }),
     });
     Ok(Finished {
         status,
