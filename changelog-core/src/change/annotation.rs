@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Change, ChangeFilter, RiskLevel, Status};
+use super::{Change, ChangeFilter, RiskLevel};
 use crate::limits::{DEFAULT_ANNOTATIONS, MAX_ANNOTATIONS};
 use crate::problem::{BadValue, Invalid};
 use crate::query::Query;
@@ -77,17 +77,12 @@ impl AnnotationFilter {
         let mut time = |name| query.parsed::<GraphTime>(name).map(|time| time.0);
         let (since, until) = (time("from"), time("to"));
         let max = query.number("max", 1);
-        let mut changes = ChangeFilter {
+        let changes = ChangeFilter {
             since,
             until,
             ..ChangeFilter::selection(&mut query)
         };
-        if changes.statuses.is_empty() {
-            let happened = Status::ALL
-                .iter()
-                .filter(|status| **status != Status::Planned);
-            changes.statuses = happened.cloned().collect();
-        }
+        let changes = changes.without_planned(raw);
         query.finish(Self {
             changes,
             max: max.unwrap_or(DEFAULT_ANNOTATIONS).min(MAX_ANNOTATIONS),
@@ -233,6 +228,7 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Status;
 
     fn change(start: i64, end: Option<i64>) -> Annotated {
         Annotated {

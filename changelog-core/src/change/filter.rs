@@ -161,6 +161,19 @@ impl ChangeFilter {
         }
     }
 
+    /// Leaves out planned changes, which have not happened, unless the query string that this
+    /// was read from asks for them by `status`, or for no others.
+    pub fn without_planned(mut self, raw: &str) -> Self {
+        let asked: Vec<Status> = Query::new(raw).parsed_list("status");
+        if !asked.contains(&Status::Planned) && self.statuses != [Status::Planned] {
+            if self.statuses.is_empty() {
+                self.statuses = Status::ALL.to_vec();
+            }
+            self.statuses.retain(|status| *status != Status::Planned);
+        }
+        self
+    }
+
     /// Returns the words of `q` that are searched for, folded as titles are (see
     /// [`crate::text::query_words`]); none means no search.
     pub fn words(&self) -> Vec<String> {

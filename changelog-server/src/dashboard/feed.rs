@@ -11,7 +11,7 @@ use crate::blocking_pool;
 use crate::dashboard::parts::query_string::without;
 use crate::dashboard::parts::viewer::{Section, Viewer};
 use crate::dashboard::parts::{format, page};
-use crate::store::{Feed, HAPPENED};
+use crate::store::Feed;
 use crate::web::{ApiError, ApiResult, Request, reply, session};
 
 /// The number of changes in a feed.
@@ -34,12 +34,12 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
     };
     // Responses that are not read yet count for this organization.
     let _ = request.context.state.tenant.set(feed.tenant);
-    let read = |query: &str| ChangeFilter::from_query(&without(query, &[TOKEN]));
+    let read = |query: &str| {
+        let query = without(query, &[TOKEN]);
+        Ok(ChangeFilter::from_query(&query)?.without_planned(&query))
+    };
     let mut filter = request.filter(read)?;
     filter.per_page = FEED_CHANGES;
-    if filter.statuses.is_empty() {
-        filter.statuses = HAPPENED.to_vec();
-    }
     let list = app.store.changes(feed.tenant, &filter).await?;
     let (url, size) = (app.url(), list.json.0.len());
     let xml = blocking_pool::run_sized(size, move || {

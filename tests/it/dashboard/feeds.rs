@@ -96,6 +96,7 @@ async fn a_feed_has_the_newest_changes(app: TestApp) {
         (format!("service_id={service}"), 1),
         ("min_risk=high".to_owned(), 1),
         ("status=planned".to_owned(), 1),
+        ("not_status=rolled_back".to_owned(), 1),
         ("q=nothing".to_owned(), 0),
     ] {
         let part = parse(&get(&app, &format!("{path}&{filter}")).await);
