@@ -227,6 +227,14 @@ impl ChangePatch {
             }
         }
         progress::apply(change, &mut self, now, problems);
+        if self
+            .commit
+            .as_ref()
+            .is_some_and(|commit| *commit != change.commit)
+        {
+            // The time was that of the commit before.
+            self.committed_at.get_or_insert(None);
+        }
         for field in FIELDS {
             match field.kind {
                 FieldKind::Title => set(&mut change.title, self.title.take()),

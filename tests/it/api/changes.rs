@@ -21,6 +21,7 @@ on_both!(
     unknown_changes_are_not_found,
     every_field_can_be_updated,
     null_clears_optional_fields,
+    a_new_commit_does_not_keep_the_time_of_the_old_one,
     any_status_transition_is_allowed,
     occurred_at_cannot_be_updated,
     api_keys_cannot_delete,
@@ -472,6 +473,28 @@ async fn every_field_can_be_updated(app: TestApp) {
         expected,
         "the same update again changes nothing"
     );
+}
+
+async fn a_new_commit_does_not_keep_the_time_of_the_old_one(app: TestApp) {
+    let key = app.key();
+    let time = "2026-01-01T00:00:00.000Z";
+    let body = json!({ "title": "Deploy", "commit": "1a2b3c", "committed_at": time });
+    let path = format!("/api/changes/{}", key.create("/api/changes", body).await);
+    for (patch, expected) in [
+        (
+            json!({ "commit": "1a2b3c", "title": "Deploy it" }),
+            json!(time),
+        ),
+        (json!({ "commit": "4d5e6f" }), json!(null)),
+        (
+            json!({ "commit": "1a2b3c", "committed_at": time }),
+            json!(time),
+        ),
+        (json!({ "commit": null }), json!(null)),
+    ] {
+        let changed = key.patch(&path, patch.clone()).await.data(200);
+        assert_eq!(changed["committed_at"], expected, "{patch}");
+    }
 }
 
 async fn null_clears_optional_fields(app: TestApp) {
