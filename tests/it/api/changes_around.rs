@@ -284,6 +284,25 @@ async fn changes_are_judged_as_of_the_moment(app: TestApp) {
     let earlier = key.get(&earlier).await.body(200);
     let expected = (400, "rolled back 25 minutes later".to_owned());
     assert_eq!(reasons(&earlier, "undone before"), [expected]);
+
+    // What had ended at the moment and is marked as undone now was suspected.
+    for title in ["ended before", "failed before"] {
+        let changes = each(&around["data"], "change");
+        let found = changes.iter().find(|change| change["title"] == title);
+        let id = text(&found.expect("it is listed")["id"]);
+        let of_change = format!("/api/changes/{id}");
+        // An update of something else keeps the time.
+        for patch in [json!({ "outcome": "undone" }), json!({ "impact": "none" })] {
+            key.patch(&of_change, patch).await.is(200);
+        }
+        let again = key.get(&path).await.body(200);
+        let (points, text) = reasons(&again, title).remove(0);
+        assert!(
+            points == 400 && text.starts_with("rolled back "),
+            "{title}: {text}"
+        );
+        assert!(text.ends_with("days later"), "{title}: {text}");
+    }
 }
 
 async fn related_services_and_symptoms_count(app: TestApp) {

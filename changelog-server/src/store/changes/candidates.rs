@@ -14,7 +14,7 @@ use super::{SERVICE_AND_HOST, broken};
 use crate::store::engine::{Planning, push_limit, push_merged, read};
 use crate::store::index::search::{self, ChangeMatcher, SearchDialect};
 use crate::store::index::sort_key;
-use crate::store::{Database, StoreError, Tenant};
+use crate::store::{Database, HAPPENED, StoreError, Tenant};
 
 /// Which changes are candidates.
 #[derive(Clone, Debug)]
@@ -77,6 +77,11 @@ impl Database {
             CandidateSource::Environment(environment) => {
                 let filter = ChangeFilter {
                     environments: vec![environment.clone()],
+                    statuses: if newest.planned {
+                        Vec::new()
+                    } else {
+                        HAPPENED.to_vec()
+                    },
                     ..ChangeFilter::default()
                 };
                 let matcher = ChangeMatcher::new(&filter);

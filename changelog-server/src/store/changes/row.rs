@@ -89,17 +89,21 @@ impl<'c> ChangeRow<'c> {
         change.ended_at.filter(ended_later).map(Timestamp::millis)
     }
 
-    /// Returns when the change was undone, in milliseconds since 1970. A change that was
-    /// recorded as rolled back, without an outcome and with one time only, has failed, as
-    /// the specification says.
-    fn undone_at(&self) -> Option<i64> {
+    /// Returns when the change was undone, in milliseconds since 1970: when it ended, unless
+    /// an update makes it undone later.
+    pub(super) fn undone_at(&self) -> Option<i64> {
+        let ended_at = self.change.ended_at.filter(|_| self.is_undone());
+        ended_at.map(Timestamp::millis)
+    }
+
+    /// Returns whether the change was undone. One that was recorded as rolled back, without an
+    /// outcome and with one time only, has failed, as the specification says.
+    pub(super) fn is_undone(&self) -> bool {
         let change = self.change;
-        let is_undone = match &change.outcome {
+        match &change.outcome {
             Some(outcome) => *outcome == Outcome::Undone,
             None => change.status == Status::RolledBack && change.duration().is_some(),
-        };
-        let ended_at = change.ended_at.filter(|_| is_undone);
-        ended_at.map(Timestamp::millis)
+        }
     }
 
     /// Returns the columns that an update may change, except the document.

@@ -168,6 +168,20 @@ struct Update<'c> {
 }
 
 impl Update<'_> {
+    /// Returns the column `undone_at` after the update; `None` if it stays as it is. A change
+    /// that had ended otherwise before is undone by this update, not when it ended.
+    #[expect(clippy::option_option, reason = "the column may be cleared")]
+    fn undone_at(&self) -> Option<Option<i64>> {
+        let (before, after) = (&self.before, &self.after);
+        let ended_before =
+            before.change.status.is_ended() && before.change.ended_at == after.change.ended_at;
+        match (before.is_undone(), after.is_undone()) {
+            (true, true) if ended_before => None,
+            (false, true) if ended_before => Some(Some(after.change.updated_at.millis())),
+            _ => Some(after.undone_at()),
+        }
+    }
+
     /// Returns the statements that update the row, its services, tags, search entry and
     /// counts.
     fn script<DB: SearchDialect>(&self) -> Script<DB> {
@@ -177,7 +191,13 @@ impl Update<'_> {
         let mut script = Script::new();
         let query = script.statement("UPDATE changes SET document = ");
         DB::bind(query, after.document.as_ref().into());
-        for (column, value) in after.updatable_columns() {
+        for (column, mut value) in after.updatable_columns() {
+            if column == "undone_at" {
+                match self.undone_at() {
+                    Some(at) => value = at.into(),
+                    None => continue,
+                }
+            }
             query.push(", ").push(column).push(" = ");
             DB::bind(query, value);
         }
