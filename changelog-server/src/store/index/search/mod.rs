@@ -27,7 +27,8 @@ use crate::store::{Database, StoreError, Tenant};
 /// whole words (0.1 ms for a page).
 const MAX_WORDS_OF_PREFIX: usize = 64;
 
-/// The indexed words with a prefix.
+/// The indexed words in a range. SQLite counts the changes of each word that it returns, hence
+/// the word that is searched for, which may be in half of all titles, is left out.
 const WORDS_OF_PREFIX: &str = "
 SELECT term FROM change_search_words WHERE term >= $1 AND term < $2 LIMIT 64";
 
@@ -260,15 +261,16 @@ async fn sqlite_query(
                 Term::Prefix(word) => format!("{prefix}{word}"),
             };
             // Words consist of letters and digits of any script, all of which
-            // sort before the last character of Unicode.
-            let end = format!("{word}{}", char::MAX);
+            // sort between these characters.
+            let (longer, end) = (format!("{word}\u{1}"), format!("{word}{}", char::MAX));
             let found: Vec<(String,)> = read!(database.reader(tenant).await?, |db| {
                 sqlx::query_as(WORDS_OF_PREFIX)
-                    .bind(&word)
+                    .bind(longer)
                     .bind(end)
                     .fetch_all(&mut **db)
             })?;
             if found.len() < MAX_WORDS_OF_PREFIX {
+                terms.push(format!("\"{word}\""));
                 terms.extend(found.iter().map(|(found,)| format!("\"{found}\"")));
             } else {
                 terms.push(format!("\"{word}\" *"));
