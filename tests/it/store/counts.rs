@@ -19,6 +19,7 @@ on_both!(
     a_change_is_counted_on_the_day_on_which_it_started,
     the_busiest_services_are_found,
     a_year_that_is_remembered_follows_changes_of_the_past,
+    the_busiest_of_many_are_remembered_without_their_names,
     services_and_hosts_have_summaries,
 );
 
@@ -237,21 +238,23 @@ async fn the_busiest_services_are_found(app: TestApp) {
     store.close().await;
 }
 
-async fn a_year_that_is_remembered_follows_changes_of_the_past(app: TestApp) {
-    const DAYS: std::ops::Range<i64> = 0..120;
+/// The days of a history whose counts are remembered.
+const MANY_DAYS: std::ops::Range<i64> = 0..120;
+
+/// Records a service and a change of each kind on each of its days. Returns the ids of
+/// service and changes.
+async fn many_changes(app: &TestApp) -> (String, Vec<String>) {
     let key = app.key();
     let service = json!({ "name": "payments" });
     let service = key.create("/api/services", service).await;
-    let mut expected = Vec::new();
     let mut changes = Vec::new();
-    for day in DAYS {
+    for day in MANY_DAYS {
         for risk in ["low", "medium", "high"] {
             for status in ["in_progress", "completed", "rolled_back"] {
                 changes.push(json!({
                     "title": "one of many", "occurred_at": moment(day, 7), "risk_level": risk,
                     "status": status, "service_id": service,
                 }));
-                expected.push(format!("{day} {risk} {status} 1"));
             }
         }
     }
@@ -264,11 +267,23 @@ async fn a_year_that_is_remembered_follows_changes_of_the_past(app: TestApp) {
         let created = created.expect("a list").into_iter();
         ids.extend(created.map(|one| one["id"].as_str().expect("an id").to_owned()));
     }
+    (service, ids)
+}
+
+async fn a_year_that_is_remembered_follows_changes_of_the_past(app: TestApp) {
+    let key = app.key();
+    let (service, ids) = many_changes(&app).await;
+    let mut expected: Vec<String> = MANY_DAYS
+        .flat_map(|day| ["low", "medium", "high"].map(|risk| format!("{day} {risk}")))
+        .flat_map(|kind| {
+            ["in_progress", "completed", "rolled_back"].map(|status| format!("{kind} {status} 1"))
+        })
+        .collect();
     expected.sort();
     let (store, tenant) = open(&app).await;
     let scope = ChartScope::Service(service.parse().expect("an id"));
     for _ in 0..2 {
-        assert_eq!(days(&store, tenant, scope, DAYS).await, expected);
+        assert_eq!(days(&store, tenant, scope, MANY_DAYS).await, expected);
     }
     let mut replace = |old: &str, new: &str| {
         expected.retain(|line| line != old);
@@ -284,17 +299,17 @@ async fn a_year_that_is_remembered_follows_changes_of_the_past(app: TestApp) {
         .is(200);
     replace("0 low in_progress 1", "0 low completed 2");
     let expected = replace("0 low completed 1", "");
-    assert_eq!(days(&store, tenant, scope, DAYS).await, expected);
+    assert_eq!(days(&store, tenant, scope, MANY_DAYS).await, expected);
     delete(&store, tenant, ids[2].parse().expect("an id")).await;
     let expected = replace("0 low rolled_back 1", "");
-    assert_eq!(days(&store, tenant, scope, DAYS).await, expected);
+    assert_eq!(days(&store, tenant, scope, MANY_DAYS).await, expected);
     let late = json!({
         "title": "late", "occurred_at": moment(50, 9), "risk_level": "high",
         "status": "completed", "service_id": service,
     });
     key.create("/api/changes", late).await;
     let expected = replace("50 high completed 1", "50 high completed 2");
-    assert_eq!(days(&store, tenant, scope, DAYS).await, expected);
+    assert_eq!(days(&store, tenant, scope, MANY_DAYS).await, expected);
     // One of the newest day ends, or is moved to it from the past.
     let patch = json!({ "status": "completed" });
     let newest = &ids[119 * 9];
@@ -303,14 +318,14 @@ async fn a_year_that_is_remembered_follows_changes_of_the_past(app: TestApp) {
         .is(200);
     replace("119 low in_progress 1", "119 low completed 2");
     let expected = replace("119 low completed 1", "");
-    assert_eq!(days(&store, tenant, scope, DAYS).await, expected);
+    assert_eq!(days(&store, tenant, scope, MANY_DAYS).await, expected);
     let patch = json!({ "started_at": moment(118, 9) });
     key.patch(&format!("/api/changes/{}", ids[9]), patch)
         .await
         .is(200);
     replace("1 low in_progress 1", "118 low in_progress 2");
     let expected = replace("118 low in_progress 1", "");
-    assert_eq!(days(&store, tenant, scope, DAYS).await, expected);
+    assert_eq!(days(&store, tenant, scope, MANY_DAYS).await, expected);
 
     // One that is moved within the past leaves the sums as they were, so that a process
     // that remembers them shows it later, and another one at once.
@@ -318,13 +333,19 @@ async fn a_year_that_is_remembered_follows_changes_of_the_past(app: TestApp) {
     key.patch(&format!("/api/changes/{}", ids[5 * 9]), patch)
         .await
         .is(200);
-    assert_eq!(days(&store, tenant, scope, DAYS).await, expected);
+    assert_eq!(days(&store, tenant, scope, MANY_DAYS).await, expected);
     replace("5 low in_progress 1", "6 low in_progress 2");
     let expected = replace("6 low in_progress 1", "");
     let (other, _) = open(&app).await;
-    assert_eq!(days(&other, tenant, scope, DAYS).await, expected);
+    assert_eq!(days(&other, tenant, scope, MANY_DAYS).await, expected);
+    other.close().await;
+    store.close().await;
+}
 
-    // Of thousands of changes of services, the busiest are remembered without their names.
+async fn the_busiest_of_many_are_remembered_without_their_names(app: TestApp) {
+    let key = app.key();
+    let (service, _) = many_changes(&app).await;
+    let ((store, tenant), (other, _)) = (open(&app).await, open(&app).await);
     let busiest = async |store: &Store, days: std::ops::Range<i64>| {
         let days = DAY + days.start..DAY + days.end;
         let found = store.busiest_services(tenant, days, 5).await;
@@ -332,8 +353,8 @@ async fn a_year_that_is_remembered_follows_changes_of_the_past(app: TestApp) {
         found.next().map(|(service, n)| (service.name, n))
     };
     let named = |name: &str, n| Some((name.to_owned(), n));
-    assert_eq!(busiest(&store, DAYS).await, named("payments", 1_080));
-    assert_eq!(busiest(&store, 0..3).await, named("payments", 25));
+    assert_eq!(busiest(&store, MANY_DAYS).await, named("payments", 1_080));
+    assert_eq!(busiest(&store, 0..3).await, named("payments", 27));
     let again = json!({
         "title": "again", "occurred_at": moment(1, 9), "status": "completed",
         "service_id": service,
@@ -345,9 +366,9 @@ async fn a_year_that_is_remembered_follows_changes_of_the_past(app: TestApp) {
     )
     .await
     .is(200);
-    assert_eq!(busiest(&store, DAYS).await, named("pay", 1_080));
-    assert_eq!(busiest(&store, 0..3).await, named("pay", 26));
-    assert_eq!(busiest(&other, DAYS).await, named("pay", 1_081));
+    assert_eq!(busiest(&store, MANY_DAYS).await, named("pay", 1_080));
+    assert_eq!(busiest(&store, 0..3).await, named("pay", 28));
+    assert_eq!(busiest(&other, MANY_DAYS).await, named("pay", 1_081));
     other.close().await;
     store.close().await;
 }
