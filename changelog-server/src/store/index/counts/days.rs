@@ -196,8 +196,8 @@ impl Database {
     }
 
     /// Returns the kept counts of consecutive days, given as numbers since 1970 in UTC. All
-    /// but the newest ones are remembered; they are valid while the others than the newest
-    /// ones add up to the same counts.
+    /// but the newest ones are remembered, and valid while the counts of all time without the
+    /// newest days are the same.
     async fn kept_days(
         &self,
         tenant: Tenant,
