@@ -23,7 +23,7 @@ function useZone() {
     if (isUtc) localStorage.removeItem(UTC_KEY);
     else localStorage.setItem(UTC_KEY, "1");
     setZone();
-    location.replace(location.href);
+    replacePage();
   });
   // Once for each zone: the service may not know it, or the browser may refuse the cookie.
   const wanted = wantedZone();
@@ -31,7 +31,13 @@ function useZone() {
   sessionStorage.setItem("changelog-zone", wanted);
   // A secret or an error would be lost.
   const isPlain = !document.querySelector(".secret, [role=alert]");
-  if (button.dataset.zone !== wanted && isFirst && isPlain) location.replace(location.href);
+  if (button.dataset.zone !== wanted && isFirst && isPlain) replacePage();
+}
+
+/** Requests the page again, without sending a form again. An address with a fragment would
+ * only scroll. */
+function replacePage() {
+  location.replace(location.href.replace(/#.*/, ""));
 }
 
 /** How long ago a time was, in its largest unit: "9 h ago". */

@@ -372,7 +372,11 @@ async fn answer(
         now,
         zone,
         affected: &affected,
-        query: question.query.clone(),
+        query: match question.filter.at {
+            Some(_) => question.query.clone(),
+            // Another range must not become another moment.
+            None => with(&question.query, "at", rfc3339(at)),
+        },
     };
     let page = |name: &str, value: &str| {
         let query = question.with_range(with(&question.query, name, value));

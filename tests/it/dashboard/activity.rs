@@ -285,6 +285,14 @@ async fn times_are_in_the_zone_of_the_reader(app: TestApp) {
         redirect.header("location"),
         "/activity?since=2026-11-22T00%3A00%3A00Z"
     );
+    // They replace the range that was chosen before.
+    let query = "/activity?range=1h&until=2026-11-22T09%3A00";
+    let redirect = owner.get(query).await;
+    redirect.is(303);
+    assert_eq!(
+        redirect.header("location"),
+        "/activity?until=2026-11-22T09%3A00%3A00Z"
+    );
 }
 
 async fn an_unknown_filter_is_named(app: TestApp) {

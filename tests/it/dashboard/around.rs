@@ -369,6 +369,13 @@ async fn a_question_that_makes_no_sense_is_answered_at_its_field(app: TestApp) {
         };
         assert_eq!(last.status, 200, "{query}: {}", last.text);
     }
+    // Another range of the timeline is about the same moment.
+    let range = "from=2026-01-01T00%3A00%3A00Z&to=2026-01-01T04%3A00%3A00Z";
+    let page = owner.get(&format!("/around?{range}")).await.text;
+    assert!(
+        page.contains("at=2026-01-01T04%3A00%3A00Z&#38;from=2025-12-31"),
+        "{page}"
+    );
     // Ranges without an end and unknown parameters are left out; the ends of a range may be
     // swapped.
     let (early, late) = ("2026-01-01T00%3A00%3A00Z", "2026-01-02T00%3A00%3A00Z");

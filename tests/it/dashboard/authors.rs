@@ -66,6 +66,21 @@ async fn the_author_of_a_change_leads_to_their_changes(app: TestApp) {
         error,
         "No person or API key named &#34;terrafrom&#34;. Did you mean terraform?"
     );
+    // The other filters stay in the form.
+    let typed = "created_by=terrafrom&tag=eu&since=2026-02-01T10%3A00%3A00Z";
+    let list = owner.get(&format!("/changes?{typed}")).await;
+    list.is(400);
+    for (field, value) in [
+        ("created_by", "terrafrom"),
+        ("tags", "eu"),
+        ("since", "2026-02-01T10:00"),
+    ] {
+        let shown = between(&list.text, &format!("id=\"{field}\""), ">");
+        assert!(
+            shown.contains(&format!("value=\"{value}")),
+            "{field}: {shown}"
+        );
+    }
 }
 
 async fn claims_are_shown_as_claims(app: TestApp) {

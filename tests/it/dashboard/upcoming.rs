@@ -14,7 +14,11 @@ on_one!(
 );
 
 async fn overdue_changes_come_first_and_overlaps_are_named(app: TestApp) {
-    let key = app.key();
+    let (key, owner) = (app.key(), app.browser().await);
+    // A live page has a place for what becomes overdue.
+    let page = owner.get("/upcoming").await.text;
+    let overdue = between(&page, "data-live=\"overdue\"", "</section>");
+    assert!(overdue.contains(" hidden>"), "{overdue}");
     let create = async |path: &str, name: &str| key.create(path, json!({ "name": name })).await;
     let payments = create("/api/services", "payments").await;
     let search = create("/api/services", "search").await;
@@ -38,7 +42,6 @@ async fn overdue_changes_come_first_and_overlaps_are_named(app: TestApp) {
         });
         key.create("/api/changes", body).await;
     }
-    let owner = app.browser().await;
     let page = owner.get("/upcoming").await;
     page.is(200);
     let (before, days) = page.text.split_once("class=\"day\"").expect("a day");

@@ -15,10 +15,15 @@ use crate::store::{ActivitySearch, EntriesBy};
 /// times.
 pub(super) fn canonical_query(form: &Form) -> String {
     let zone = form.zone();
+    let is_fixed = ["since", "until"]
+        .iter()
+        .any(|name| !form.value(name).trim().is_empty());
     let mut pairs = Pairs::default();
     for (name, value) in form.pairs() {
         match (name, value.trim()) {
             (zone::FIELD, _) | (_, "") => {}
+            // Times replace the range that was chosen before.
+            ("range", _) if is_fixed => {}
             ("since" | "until", time) => pairs.push(name, zone.parse_field(time)),
             (_, value) => pairs.push(name, value),
         }

@@ -104,9 +104,11 @@ pub(in crate::dashboard) async fn get(app: App, request: Request) -> ApiResult {
     if !form.is_refused() && query != request.query {
         return Ok(page::see_other(&address("/changes", &query)));
     }
+    // Values that are understood and match nothing, shown with the other filters.
+    let mut vain = Vec::new();
     if has_no_words(form.value("text")) {
-        let message = "Search for at least one letter or digit";
-        form = form.refuse_field("text", message);
+        let message = "Search for at least one letter or digit".to_owned();
+        vain.push(("text", message));
     }
     let mut selection = Selection {
         filter: ChangeFilter::default(),
@@ -118,14 +120,14 @@ pub(in crate::dashboard) async fn get(app: App, request: Request) -> ApiResult {
     }
     let filter = &selection.filter;
     let (mut count, mut changes) = (0, Vec::new());
-    if !form.is_refused() {
+    if !form.is_refused() && vain.is_empty() {
         let list = app.store.changes(tenant, filter).await?;
         count = list.count;
         changes = blocking_pool::run_sized(list.json.0.len(), move || list.json.parse()).await?;
         if let (0, Some(author)) = (count, &filter.created_by)
             && let Some(message) = filters::unknown_author(&app.store, tenant, author).await?
         {
-            form = form.refuse_field("created_by", message);
+            vain.push(("created_by", message));
         }
     }
     // What is planned is listed where it was logged, and did not happen on that day.
@@ -139,6 +141,9 @@ pub(in crate::dashboard) async fn get(app: App, request: Request) -> ApiResult {
     }
     if !form.is_refused() {
         form = filter_values(&app, &viewer, &query, &selection, &changes).await?;
+    }
+    for (name, message) in vain {
+        form = form.refuse_field(name, message);
     }
     let form = &form;
     let first_page = without(&query, &["page", "before"]);
