@@ -277,22 +277,22 @@ async fn times_are_in_the_zone_of_the_reader(app: TestApp) {
         .text;
     assert!(page.contains("Saturday, 22 November 2025"), "{page}");
     assert!(page.contains(">08:00<"), "{page}");
-    // The fields of the form are in the zone as well.
-    let query = "/activity?since=2026-11-22T09%3A00&time_zone=Asia%2FTokyo";
-    let redirect = owner.get(query).await;
-    redirect.is(303);
-    assert_eq!(
-        redirect.header("location"),
-        "/activity?since=2026-11-22T00%3A00%3A00Z"
-    );
-    // They replace the range that was chosen before.
-    let query = "/activity?range=1h&until=2026-11-22T09%3A00";
-    let redirect = owner.get(query).await;
-    redirect.is(303);
-    assert_eq!(
-        redirect.header("location"),
-        "/activity?until=2026-11-22T09%3A00%3A00Z"
-    );
+    // The fields of the form are in the zone as well, and replace a range chosen before.
+    for (query, expected) in [
+        (
+            "since=2026-11-22T09%3A00&time_zone=Asia%2FTokyo",
+            "since=2026-11-22T00%3A00%3A00Z",
+        ),
+        (
+            "range=1h&until=2026-11-22T09%3A00",
+            "until=2026-11-22T09%3A00%3A00Z",
+        ),
+    ] {
+        let redirect = owner.get(&format!("/activity?{query}")).await;
+        redirect.is(303);
+        let expected = format!("/activity?{expected}");
+        assert_eq!(redirect.header("location"), expected, "{query}");
+    }
 }
 
 async fn an_unknown_filter_is_named(app: TestApp) {
