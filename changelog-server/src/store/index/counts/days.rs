@@ -297,18 +297,15 @@ fn select_days<DB: Dialect>(
     days: &Range<i64>,
 ) -> QueryBuilder<DB> {
     let mut query = QueryBuilder::default();
-    let mut push = |select, span, starts, group_by| {
+    let mut push = |select, span, starts| {
         query.push(select);
         query.push(", risk_level, status, CAST(SUM(n) AS BIGINT) AS n FROM change_counts WHERE ");
         KindFilter::happened(tenant).push(&mut query);
         push_spans(&mut query, scope, span, starts);
-        query.push(group_by);
-        query.push("risk_level, status HAVING SUM(n) > 0");
+        query.push(" GROUP BY start, risk_level, status HAVING SUM(n) > 0");
     };
-    let days = days.clone();
-    push("SELECT start", scope.day(), days, " GROUP BY start, ");
-    let all_time = " UNION ALL SELECT CAST(NULL AS BIGINT)";
-    push(all_time, ALL_TIME, 0..1, " GROUP BY ");
+    push("SELECT start", scope.day(), days.clone());
+    push(" UNION ALL SELECT CAST(NULL AS BIGINT)", ALL_TIME, 0..1);
     query
 }
 
@@ -408,12 +405,10 @@ mod tests {
         let service = Scope::Service(ServiceId(Uuid::from_u128(1)));
         for scope in [Scope::Organization, service] {
             let statement = select_days::<Sqlite>(tenant(), &scope, &(0..7)).into_string();
+            let mut plan = plan_of(&statement).await;
+            plan.retain(|step| step.starts_with("SEARCH") || step.starts_with("USE TEMP"));
             assert_eq!(
-                plan_of(&statement)
-                    .await
-                    .iter()
-                    .filter(|step| step.contains("change_counts"))
-                    .collect::<Vec<_>>(),
+                plan,
                 ["SEARCH change_counts USING PRIMARY KEY \
                   (organization_id=? AND scope=? AND span=? AND start>? AND start<?)";
                     2]
