@@ -242,11 +242,11 @@ impl Change {
     /// wire, but nobody has rolled it back.
     pub fn status_label(&self) -> &str {
         match (&self.status, &self.outcome) {
-            (Status::Completed | Status::RolledBack, Some(Outcome::Failed)) => "failed",
+            (Status::RolledBack, Some(Outcome::Failed)) => "failed",
             (Status::Completed | Status::RolledBack, Some(Outcome::Indeterminate)) => {
                 "outcome unknown"
             }
-            (Status::RolledBack, _) | (Status::Completed, Some(Outcome::Undone)) => "rolled back",
+            (Status::RolledBack, _) => "rolled back",
             (Status::InProgress, _) => "in progress",
             (status, _) => status.as_str(),
         }

@@ -48,6 +48,17 @@ impl Progress {
         if !self.status.is_ended() && self.ended_at.is_some() {
             add("ended_at", "completed or rolled_back");
         }
+        if let Some(outcome) = &self.outcome
+            && !fits(&self.status, outcome)
+            && !planned
+        {
+            let message = format!(
+                "cannot be {outcome} while the status is {}: succeeded needs the status \
+                 completed, failed and undone need rolled_back",
+                self.status
+            );
+            problems.add("/outcome", ViolationCode::OutOfRange, message);
+        }
         if let (Some(start), Some(end)) = (self.started_at, self.ended_at)
             && end < start
         {
@@ -78,6 +89,26 @@ impl Progress {
     }
 }
 
+/// Whether a change with this status can have this outcome. A change that is completed has
+/// not failed: the counts by status, the rate of rollbacks and the filters rely on it.
+fn fits(status: &Status, outcome: &Outcome) -> bool {
+    match outcome {
+        Outcome::Succeeded => *status != Status::RolledBack,
+        Outcome::Failed | Outcome::Undone => *status != Status::Completed,
+        _ => true,
+    }
+}
+
+/// Returns the status of a change that has ended otherwise than its new outcome says: a
+/// change that has failed is rolled back.
+fn implied(before: &Status, outcome: &Outcome) -> Option<Status> {
+    let is_contradiction = before.is_ended() && !fits(before, outcome);
+    is_contradiction.then(|| match before {
+        Status::Completed => Status::RolledBack,
+        _ => Status::Completed,
+    })
+}
+
 /// Applies the fields of an update that is made at `now`, and reports those that
 /// contradict the status that the change then has.
 pub(super) fn apply(
@@ -87,7 +118,14 @@ pub(super) fn apply(
     problems: &mut Violations,
 ) {
     let before = change.status.clone();
-    let status = patch.status.take().unwrap_or_else(|| before.clone());
+    let outcome = patch.outcome.as_ref().and_then(Option::as_ref);
+    let implied = outcome.and_then(|outcome| implied(&before, outcome));
+    // A correction of how the change ended does not change when.
+    if patch.status.is_none() && implied.is_some() && patch.ended_at.is_none() {
+        patch.ended_at = Some(change.ended_at);
+    }
+    let status = patch.status.take().or(implied);
+    let status = status.unwrap_or_else(|| before.clone());
     let given = Progress {
         status: status.clone(),
         started_at: patch.started_at.flatten(),
@@ -111,7 +149,7 @@ pub(super) fn apply(
             Some(outcome) => outcome,
             // What was known of a change in progress is still known when it ends.
             None if moved && (before.is_ended() || !given.status.is_ended()) => None,
-            None => change.outcome.clone(),
+            None => (change.outcome.clone()).filter(|outcome| fits(&given.status, outcome)),
         },
     };
     if after.status == Status::Planned {
@@ -250,6 +288,14 @@ mod tests {
         for (body, pointer) in [
             (json!({ "started_at": ten }), "/started_at"),
             (json!({ "outcome": "failed" }), "/outcome"),
+            (
+                json!({ "status": "completed", "outcome": "failed" }),
+                "/outcome",
+            ),
+            (
+                json!({ "status": "rolled_back", "outcome": "succeeded" }),
+                "/outcome",
+            ),
             (json!({ "ended_at": ten }), "/ended_at"),
             (
                 json!({ "status": "in_progress", "ended_at": ten }),
@@ -375,12 +421,38 @@ mod tests {
         let to = |status: &str| json!({ "status": status });
         let (change, _) = updated(json!({}), &[failed.clone(), to("rolled_back")]);
         assert_eq!(change.outcome, Some(Outcome::Failed));
+        // What the new status contradicts is not kept.
+        let (change, _) = updated(json!({}), &[failed.clone(), to("completed")]);
+        assert_eq!(change.outcome, None);
         // Undone later, and opened again.
         let succeeded = json!({ "status": "completed", "outcome": "succeeded" });
         let (change, _) = updated(json!({}), &[succeeded.clone(), to("rolled_back")]);
         assert_eq!(change.outcome, Some(Outcome::Undone));
         let (change, _) = updated(json!({}), &[succeeded, to("in_progress")]);
         assert_eq!(change.outcome, None);
+    }
+
+    #[test]
+    fn an_outcome_moves_a_change_that_ended_otherwise() {
+        let outcome = |outcome: &str| json!({ "outcome": outcome });
+        let completed = json!({ "status": "completed", "started_at": "2026-11-22T08:00:00Z" });
+        for (patches, status, ended) in [
+            (vec![outcome("failed")], Status::RolledBack, "10:00"),
+            (vec![outcome("undone")], Status::RolledBack, "10:00"),
+            (vec![outcome("unknown")], Status::Completed, "10:00"),
+            (
+                vec![outcome("failed"), outcome("succeeded")],
+                Status::Completed,
+                "10:00",
+            ),
+        ] {
+            let patches = [vec![completed.clone()], patches].concat();
+            let (change, broken) = updated(json!({}), &patches);
+            assert!(broken.is_empty(), "{patches:?}: {broken:?}");
+            assert_eq!(change.status, status, "{patches:?}");
+            assert_eq!(times(&change)[1], Some(at(ended)), "{patches:?}");
+            assert_eq!(json!(change.outcome), patches.last().unwrap()["outcome"]);
+        }
     }
 
     #[test]
@@ -397,6 +469,18 @@ mod tests {
             (
                 json!({ "status": "completed", "reason": "broken" }),
                 "/reason",
+            ),
+            (
+                json!({ "status": "completed", "outcome": "undone" }),
+                "/outcome",
+            ),
+            (
+                json!({ "status": "completed", "outcome": "failed" }),
+                "/outcome",
+            ),
+            (
+                json!({ "status": "rolled_back", "outcome": "succeeded" }),
+                "/outcome",
             ),
             (
                 json!({ "status": "completed", "started_at": ten, "ended_at": "2026-11-22T09:00:00Z" }),

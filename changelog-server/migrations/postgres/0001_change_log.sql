@@ -248,6 +248,7 @@ CREATE TABLE changes (
     title            text COLLATE "C" NOT NULL,
     environment      text COLLATE "C",
     ended_at         bigint,
+    outcome          text COLLATE "C",
     undone_at        bigint,
     more_service_ids text COLLATE "C",
     author_key       text COLLATE "C",

@@ -247,6 +247,7 @@ CREATE TABLE changes (
     title            TEXT NOT NULL,
     environment      TEXT,
     ended_at         INTEGER,
+    outcome          TEXT,
     undone_at        INTEGER,
     more_service_ids TEXT,
     author_key       TEXT,

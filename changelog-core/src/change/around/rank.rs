@@ -8,7 +8,7 @@ use chrono::TimeDelta;
 use super::recency::{crowd, length, minutes, recency};
 use super::reversal::{Reversal, reversal};
 use super::{Reason, ReasonCode};
-use crate::change::{HostRef, RiskLevel, ServiceRef, Status};
+use crate::change::{HostRef, Outcome, RiskLevel, ServiceRef, Status};
 use crate::host::Environment;
 use crate::ids::{ChangeId, HostId, ServiceId};
 use crate::limits::DEFAULT_WINDOWS_MINUTES;
@@ -72,6 +72,8 @@ pub struct Candidate {
     pub started_at: Timestamp,
     /// When it ended; `None` if it has not ended, or ended when it started.
     pub ended_at: Option<Timestamp>,
+    /// How it ended, if that was recorded.
+    pub outcome: Option<Outcome>,
     /// When it was undone; `None` if it was not, or failed by itself.
     pub undone_at: Option<Timestamp>,
     /// The risk level.

@@ -54,6 +54,7 @@ fn change(number: u32, minutes: i64, more: &Value) -> Candidate {
         title: read(more, "title").unwrap_or_else(|| "Deploy".to_owned()),
         started_at: before(minutes),
         ended_at: read(more, "ended").map(before),
+        outcome: read(more, "outcome"),
         undone_at: read(more, "undone").map(before),
         risk_level: read(more, "risk").unwrap_or(crate::RiskLevel::Low),
         status: read(more, "status").unwrap_or(crate::Status::Completed),

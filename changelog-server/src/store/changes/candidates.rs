@@ -5,7 +5,8 @@ use std::ops::Range;
 
 use changelog_core::change::around::Candidate;
 use changelog_core::{
-    ChangeFilter, Environment, HostId, HostRef, RiskLevel, ServiceId, ServiceRef, Status, Timestamp,
+    ChangeFilter, Environment, HostId, HostRef, Outcome, RiskLevel, ServiceId, ServiceRef, Status,
+    Timestamp,
 };
 use sqlx::types::{Text, Uuid};
 use sqlx::{FromRow, QueryBuilder};
@@ -59,6 +60,7 @@ struct CandidateRow {
     status: Text<Status>,
     environment: Option<Text<Environment>>,
     ended_at: Option<i64>,
+    outcome: Option<Text<Outcome>>,
     undone_at: Option<i64>,
     more_service_ids: Option<String>,
     service: Option<String>,
@@ -116,6 +118,7 @@ impl CandidateRow {
             title: self.title,
             started_at: Timestamp::from_millis(sort_key::millis(self.sort_key)),
             ended_at: self.ended_at.map(Timestamp::from_millis),
+            outcome: self.outcome.map(|outcome| outcome.0),
             undone_at: self.undone_at.map(Timestamp::from_millis),
             risk_level: self.risk_level.0,
             status: self.status.0,
@@ -148,7 +151,7 @@ fn select<DB: SearchDialect>(
 ) -> QueryBuilder<DB> {
     let mut query = QueryBuilder::new(
         "SELECT c.id, c.sort_key, c.title, c.risk_level, c.status, c.environment, c.ended_at, \
-         c.undone_at, c.more_service_ids, s.reference AS service, h.reference AS host FROM (",
+         c.outcome, c.undone_at, c.more_service_ids, s.reference AS service, h.reference AS host FROM (",
     );
     push_sort_keys(&mut query, tenant, newest, search);
     // A cross join keeps SQLite from reading all changes of the organization first.

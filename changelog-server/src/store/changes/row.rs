@@ -107,7 +107,7 @@ impl<'c> ChangeRow<'c> {
     }
 
     /// Returns the columns that an update may change, except the document.
-    pub(super) fn updatable_columns(&self) -> [(&'static str, Value<'_>); 12] {
+    pub(super) fn updatable_columns(&self) -> [(&'static str, Value<'_>); 13] {
         let change = self.change;
         let environment = change.environment.as_ref();
         [
@@ -124,6 +124,10 @@ impl<'c> ChangeRow<'c> {
             ("title", change.title.as_str().into()),
             ("environment", environment.map(Environment::as_str).into()),
             ("ended_at", self.ended_at().into()),
+            (
+                "outcome",
+                change.outcome.as_ref().map(Outcome::as_str).into(),
+            ),
             ("undone_at", self.undone_at().into()),
             ("more_service_ids", self.more_service_ids.as_deref().into()),
         ]
@@ -164,7 +168,7 @@ pub(super) fn push_new<DB: SearchDialect>(
     changes: &[ChangeRow<'_>],
     slot: i64,
 ) {
-    let rows: Vec<[Value<'_>; 16]> = changes
+    let rows: Vec<[Value<'_>; 17]> = changes
         .iter()
         .map(|row| {
             let [sort_key, columns @ ..] = row.updatable_columns().map(|(_, value)| value);
@@ -178,6 +182,7 @@ pub(super) fn push_new<DB: SearchDialect>(
                 title,
                 place,
                 ended,
+                outcome,
                 undone,
                 more,
             ] = columns;
@@ -194,6 +199,7 @@ pub(super) fn push_new<DB: SearchDialect>(
                 title,
                 place,
                 ended,
+                outcome,
                 undone,
                 more,
                 row.author_key.as_deref().into(),
@@ -204,7 +210,8 @@ pub(super) fn push_new<DB: SearchDialect>(
     script.insert(
         "INSERT INTO changes \
          (sort_key, organization_id, id, risk_level, status, service_id, host_id, scheduled_for, \
-         moved_id, title, environment, ended_at, undone_at, more_service_ids, author_key, document) ",
+         moved_id, title, environment, ended_at, outcome, undone_at, more_service_ids, author_key, \
+         document) ",
         &rows,
         "",
     );

@@ -33,6 +33,17 @@ pub(crate) enum State {
 }
 
 impl State {
+    /// Returns the state of a change with this status.
+    fn of(status: &Status, outcome: Option<&Outcome>) -> Self {
+        match status {
+            Status::Planned => Self::Planned,
+            Status::InProgress => Self::Running,
+            Status::RolledBack if outcome == Some(&Outcome::Failed) => Self::Failed,
+            Status::RolledBack => Self::RolledBack,
+            _ => Self::Completed,
+        }
+    }
+
     pub(super) fn class(self) -> &'static str {
         match self {
             Self::Planned => "planned",
@@ -82,13 +93,7 @@ impl From<Candidate> for Event {
             at: change.started_at,
             end: change.ended_at,
             risk: change.risk_level,
-            state: match change.status {
-                Status::Planned => State::Planned,
-                Status::InProgress => State::Running,
-                Status::RolledBack if change.undone_at.is_none() => State::Failed,
-                Status::RolledBack => State::RolledBack,
-                _ => State::Completed,
-            },
+            state: State::of(&change.status, change.outcome.as_ref()),
             environment: change.environment,
             service: change.service,
             more_services: change.more_services,
@@ -100,13 +105,7 @@ impl From<Candidate> for Event {
 impl Event {
     /// Returns the event of a change; one that is planned is where it is scheduled.
     pub(crate) fn of(change: &Change) -> Self {
-        let state = match (&change.status, &change.outcome) {
-            (Status::Planned, _) => State::Planned,
-            (Status::InProgress, _) => State::Running,
-            (_, Some(Outcome::Failed)) => State::Failed,
-            (Status::RolledBack, _) | (_, Some(Outcome::Undone)) => State::RolledBack,
-            _ => State::Completed,
-        };
+        let state = State::of(&change.status, change.outcome.as_ref());
         let scheduled = change.scheduled_for.filter(|_| state == State::Planned);
         Self {
             id: change.id,
