@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use changelog_client::limits::MAX_BULK_CHANGES;
 use changelog_client::{Client, Error, Violation};
-use changelog_core::{Change, ChangeId, Timestamp};
+use changelog_core::{Change, ChangeId, OrganizationId, Timestamp};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::lines::MAX_CHANGES_JSON;
@@ -27,6 +27,8 @@ pub(crate) struct BulkImport<'a> {
     /// Whether receivers and subscribers are notified.
     notify: bool,
     pub(crate) rejects: RejectsFile<'a>,
+    /// The organization that the changes are imported into, if it may have exported them.
+    organization: Option<OrganizationId>,
     /// The changes that match a record of this input.
     matched: HashSet<ChangeId>,
     pub(crate) imported: u64,
@@ -45,6 +47,7 @@ impl<'a> BulkImport<'a> {
             dry_run,
             notify,
             rejects,
+            organization: None,
             matched: HashSet::new(),
             imported: 0,
             existing: 0,
@@ -74,6 +77,9 @@ impl<'a> BulkImport<'a> {
     pub(crate) async fn send(&mut self, mut records: Vec<ImportRecord>) -> Outcome {
         sort_by_time(&mut records);
         let any_started = existing::any_started(&self.client, &records).await?;
+        if records.iter().any(|one| one.record.exported_by.is_some()) {
+            self.organization = existing::organization(&self.client).await?;
+        }
         let mut progress = Progress::new(records.len());
         for batch in batches(&records) {
             let batch = &records[batch];
@@ -97,6 +103,13 @@ impl<'a> BulkImport<'a> {
         let matched = &mut self.matched;
         let existing = existing::fetch(&self.client, batch).await?;
         existing::find(batch, existing, Change::effective_at, matched, &mut exists);
+        if let Some(organization) = self.organization {
+            let moved = existing::fetch_moved(&self.client, batch, &exists, organization).await?;
+            for (record, exists) in batch.iter().zip(&mut exists) {
+                let id = record.record.id.filter(|id| moved.contains(id));
+                *exists |= id.is_some_and(|id| matched.insert(id));
+            }
+        }
         if any_started {
             let started = existing::fetch_started(&self.client, batch, &exists).await?;
             let time_of = |change: &Change| change.occurred_at;

@@ -6,10 +6,12 @@
 
 use std::collections::{HashMap, HashSet};
 
-use changelog_client::{ChangeQuery, Client};
+use changelog_client::{ChangeQuery, Client, Error, ErrorKind};
 use changelog_core::change::fields::long_texts;
 use changelog_core::limits::MAX_PER_PAGE;
-use changelog_core::{Change, ChangeId, RiskLevel, Status, Timestamp};
+use changelog_core::{
+    Change, ChangeId, OrganizationId, RiskLevel, Status, Timestamp, ViolationCode,
+};
 use chrono::TimeDelta;
 use futures_util::{StreamExt, TryStreamExt, stream};
 
@@ -19,7 +21,9 @@ use crate::base::failure::Outcome;
 /// How many existing changes may be fetched per record to import. A span of
 /// time with more changes is fetched in parts.
 const MAX_FETCHED_PER_RECORD: u64 = 4;
-/// How many requests look for started changes at the same time.
+/// The number of hexadecimal digits of an id.
+const ID_DIGITS: usize = 32;
+/// How many requests look for changes at the same time.
 const MAX_LOOKUPS: usize = 8;
 
 /// Returns the existing changes at the times of records; the records are sorted
@@ -81,18 +85,68 @@ pub(crate) async fn fetch_started(
         .filter(|(one, _)| is_planned(one))
         .map(|(one, _)| one.record.effective_at().millis())
         .collect();
-    let lookups = times.into_iter().map(|millis| {
-        let query = ChangeQuery::new()
-            .text(format!("{millis:012x}"))
-            .not_status(&[Status::Planned]);
-        client
-            .changes()
-            .list()
-            .matching(query)
-            .stream()
-            .try_collect()
-    });
+    let lookups = times.into_iter();
+    let lookups = lookups.map(|millis| started_named(client, format!("{millis:012x}")));
     let found: Vec<Vec<Change>> = stream::iter(lookups)
+        .buffer_unordered(MAX_LOOKUPS)
+        .try_collect()
+        .await?;
+    Ok(found.into_iter().flatten().collect())
+}
+
+/// Returns the changes that are not planned and whose ids begin with some digits.
+async fn started_named(client: &Client, digits: String) -> Outcome<Vec<Change>> {
+    let mut found = Vec::new();
+    let mut prefixes = vec![digits];
+    while let Some(digits) = prefixes.pop() {
+        let query = ChangeQuery::new()
+            .text(&digits)
+            .not_status(&[Status::Planned]);
+        let list = client.changes().list().matching(query).stream();
+        match list.try_collect::<Vec<Change>>().await {
+            Ok(changes) => found.extend(changes),
+            // A bulk import has many changes of one millisecond.
+            Err(error) if has_too_many(&error) && digits.len() < ID_DIGITS => {
+                let longer = "0123456789abcdef".chars();
+                prefixes.extend(longer.map(|digit| format!("{digits}{digit}")));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(found)
+}
+
+fn has_too_many(error: &Error) -> bool {
+    let mut violations = error.violations().iter();
+    violations.any(|violation| violation.code == ViolationCode::TooMany)
+}
+
+/// Returns the organization that the API key belongs to; `None` if it has no changes.
+pub(crate) async fn organization(client: &Client) -> Outcome<Option<OrganizationId>> {
+    let newest = client.changes().list().per_page(1).send().await?.data;
+    Ok(newest.first().map(|change| change.organization_id))
+}
+
+/// Returns the ids of those records of an export of `organization` that exist, but not at
+/// the times of their records: their starts have been corrected since.
+pub(crate) async fn fetch_moved(
+    client: &Client,
+    records: &[ImportRecord],
+    exists: &[bool],
+    organization: OrganizationId,
+) -> Outcome<HashSet<ChangeId>> {
+    let missing = records.iter().zip(exists).filter(|(_, exists)| !**exists);
+    let ids = missing
+        .filter(|(one, _)| one.record.exported_by == Some(organization))
+        .filter_map(|(one, _)| one.record.id);
+    let lookups = ids.map(|id| async move {
+        match client.changes().get(id).await {
+            Ok(change) => Ok(Some(change.id)),
+            Err(error) if error.kind() == Some(ErrorKind::NotFound) => Ok(None),
+            Err(error) => Err(error),
+        }
+    });
+    let found: Vec<Option<ChangeId>> = stream::iter(lookups)
         .buffer_unordered(MAX_LOOKUPS)
         .try_collect()
         .await?;

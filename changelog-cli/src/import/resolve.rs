@@ -101,7 +101,7 @@ impl Names {
         let mut hosts = MissingInputs::<Host>::new();
         let mut unknown: Vec<String> = Vec::new();
         for ImportRecord { record, .. } in records {
-            let is_allowed = record.is_export || missing != Missing::Offer;
+            let is_allowed = record.exported_by.is_some() || missing != Missing::Offer;
             let first = record
                 .service
                 .iter()

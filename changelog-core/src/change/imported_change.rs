@@ -18,8 +18,8 @@ use crate::time::Timestamp;
 pub struct ImportedChange {
     /// Its id in the organization that exported it.
     pub id: Option<ChangeId>,
-    /// Whether it is from an export, so that its service and host existed.
-    pub is_export: bool,
+    /// The organization that exported it. Its service and host existed there.
+    pub exported_by: Option<OrganizationId>,
     /// The input of the change. `occurred_at` is always set; `service_id` and
     /// `host_id` are those of the file.
     pub change: NewChange,
@@ -64,7 +64,6 @@ impl Input for ImportedChange {
         change.host_id = change.host_id.or_else(|| host.member("id")?.parse().ok());
         let mut services = read_services(object).into_iter();
         let first = services.next();
-        let organization: Option<OrganizationId> = object.parsed("organization_id");
         // The times of recording belong to the other organization.
         for name in ["created_at", "updated_at", "host", "host_ref"] {
             object.take(name);
@@ -77,7 +76,7 @@ impl Input for ImportedChange {
         }
         Self {
             id: object.parsed("id"),
-            is_export: organization.is_some(),
+            exported_by: object.parsed("organization_id"),
             change,
             service_color: service.member("color").map(str::to_owned),
             host_environment: host
@@ -199,7 +198,7 @@ mod tests {
             "updated_at": "2026-01-01T00:00:00.000Z",
         });
         let record = read(&exported).unwrap();
-        assert!(record.is_export);
+        assert!(record.exported_by.is_some());
         assert_eq!(record.service.as_deref(), Some("payments"));
         assert_eq!(record.service_color.as_deref(), Some("#fff"));
         assert_eq!(record.host.as_deref(), Some("web-1"));
@@ -214,7 +213,7 @@ mod tests {
         let at = "2026-01-01T00:00:00Z";
         let record = json!({ "title": "Deploy", "occurred_at": at, "service": "web", "host": "h" });
         let record = read(&record).unwrap();
-        assert!(!record.is_export);
+        assert!(record.exported_by.is_none());
         assert_eq!(record.service.as_deref(), Some("web"));
         assert_eq!(record.host.as_deref(), Some("h"));
         let several = json!({ "title": "Deploy", "occurred_at": at, "services": ["web", "shop"] });

@@ -228,6 +228,35 @@ async fn edited_changes_are_not_imported_again(app: TestApp) {
             .stderr
             .contains("imported 0, skipped 1 already present")
     );
+    // More of them in one millisecond than the beginning of an id finds.
+    let lines = (0..230).map(|number| {
+        let title = format!("Planned {number}");
+        json!({ "title": title, "occurred_at": "2026-01-04T00:00:00Z" }).to_string() + "\n"
+    });
+    let lines: String = lines.collect();
+    let import = || {
+        let input = lines.clone();
+        ChlogOutput::of(app.chlog().args(["import", "-"]).write_stdin(input)).succeeds()
+    };
+    assert!(import().stderr.contains("imported 230, skipped 0 "));
+    let id = chlog(&app, &["list", "planned 229", "--format", "ids"])
+        .succeeds()
+        .stdout;
+    chlog(&app, &["start", id.trim()]).succeeds();
+    let again = import().stderr;
+    assert!(again.contains("imported 0, skipped 230 "), "{again}");
+    // A change of an export whose start has been corrected since.
+    for format in ["ndjson", "csv"] {
+        let exported = chlog(&app, &["export", "--format", format])
+            .succeeds()
+            .stdout;
+        let start = format!("2026-01-0{}T11:00:00Z", 5 + format.len());
+        chlog(&app, &["update", id.trim(), "--started-at", &start]).succeeds();
+        let arguments = ["import", "-", "--input-format", format];
+        let again = ChlogOutput::of(app.chlog().args(arguments).write_stdin(exported)).succeeds();
+        let again = again.stderr;
+        assert!(again.contains("imported 0, "), "{format}: {again}");
+    }
     // The same change on another host is another change.
     for host in ["web-1", "web-2"] {
         let text = json!({ "title": "Roll", "occurred_at": "2026-01-01T00:00:00Z", "host": host });
