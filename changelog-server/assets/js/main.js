@@ -13,6 +13,7 @@ keepDrafts();
 followPage();
 useZone();
 enhance(document);
+keepTimelineFocus();
 setInterval(() => showAges(document), 30000);
 addShortcuts();
 addChartKeys();

@@ -1,9 +1,25 @@
+const FOCUS_KEY = "changelog-timeline";
+/** The page that a timeline leads to. */
+const pageOf = (timeline) => timeline.dataset.timeline.split("?")[0];
+
 /** Moves and zooms timelines by keys, the wheel and the pointer: each view has an address. */
 function useTimelines(within) {
   for (const timeline of within.querySelectorAll("[data-timeline]")) useTimeline(timeline);
 }
 
-/** The least distance of a drag, in pixels. */
+/** Keeps the focus of the keyboard in the timeline of the next page. */
+function keepTimelineFocus() {
+  const timelines = [...document.querySelectorAll("[data-timeline]")];
+  const focused = sessionStorage.getItem(FOCUS_KEY);
+  timelines.find((timeline) => pageOf(timeline) === focused)?.focus({ preventScroll: true });
+  sessionStorage.removeItem(FOCUS_KEY);
+  window.addEventListener("pagehide", () => {
+    const timeline = document.activeElement?.closest("[data-timeline]");
+    if (timeline) sessionStorage.setItem(FOCUS_KEY, pageOf(timeline));
+  });
+}
+
+/** The minimum distance of a drag, in pixels. */
 const DRAG_PX = 8;
 
 function useTimeline(timeline) {
@@ -59,13 +75,6 @@ function useTimeline(timeline) {
     follow(event.deltaY < 0 ? "in" : "out");
   }, { passive: false });
   selectByPointer(timeline, plot, grid, (start, end) => show(from + (to - from) * start, from + (to - from) * end));
-  // The next page keeps the focus of the keyboard.
-  if (sessionStorage.getItem("changelog-timeline") === timeline.dataset.timeline.split("?")[0]) timeline.focus({ preventScroll: true });
-  sessionStorage.removeItem("changelog-timeline");
-  window.addEventListener("pagehide", () => {
-    // Other timelines lead to this page as well.
-    if (timeline.contains(document.activeElement)) sessionStorage.setItem("changelog-timeline", timeline.dataset.timeline.split("?")[0]);
-  });
 }
 
 /** Calls `done` with the two ends of a drag, as parts of the width of the grid. */
@@ -76,19 +85,28 @@ function selectByPointer(timeline, plot, grid, done) {
   };
   let start = null;
   let band = null;
+  // The window is listened to only during a drag: live timelines are replaced often.
+  let drag = null;
   const stop = () => {
     band?.remove();
     timeline.classList.remove("is-selecting");
-    start = band = null;
+    drag?.abort();
+    start = band = drag = null;
   };
   plot.addEventListener("pointerdown", (event) => {
     // Touch scrolls the page.
     if (event.button !== 0 || event.pointerType === "touch" || event.clientX < grid.getBoundingClientRect().left) return;
+    stop();
     start = { x: event.clientX, part: part(event) };
+    drag = new AbortController();
+    const { signal } = drag;
+    window.addEventListener("pointermove", move, { signal });
+    window.addEventListener("pointerup", end, { signal });
+    window.addEventListener("keydown", (key) => key.key === "Escape" && stop(), { signal });
   });
   plot.addEventListener("dragstart", (event) => event.preventDefault());
-  window.addEventListener("pointermove", (event) => {
-    if (!start || (!band && Math.abs(event.clientX - start.x) < DRAG_PX)) return;
+  const move = (event) => {
+    if (!band && Math.abs(event.clientX - start.x) < DRAG_PX) return;
     if (!band) {
       band = document.createElementNS("http://www.w3.org/2000/svg", "rect");
       band.setAttribute("class", "timeline-selection");
@@ -99,9 +117,8 @@ function selectByPointer(timeline, plot, grid, done) {
     const [left, right] = [start.part, part(event)].sort((one, other) => one - other);
     band.setAttribute("x", `${left * 100}%`);
     band.setAttribute("width", `${(right - left) * 100}%`);
-  });
-  window.addEventListener("pointerup", (event) => {
-    if (!start) return;
+  };
+  const end = (event) => {
     const [left, right] = [start.part, part(event)].sort((one, other) => one - other);
     const isDrag = band !== null && right - left > 0.005;
     stop();
@@ -109,6 +126,5 @@ function selectByPointer(timeline, plot, grid, done) {
     // The click at the end of a drag would open a change.
     plot.addEventListener("click", (click) => click.preventDefault(), { capture: true, once: true });
     done(left, right);
-  });
-  window.addEventListener("keydown", (event) => event.key === "Escape" && stop());
+  };
 }

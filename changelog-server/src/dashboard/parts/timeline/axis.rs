@@ -1,7 +1,7 @@
 //! The clock axis of a timeline.
 
 use changelog_core::Timestamp;
-use chrono::TimeDelta;
+use chrono::{NaiveTime, TimeDelta};
 
 use super::Range;
 use crate::dashboard::parts::zone::Zone;
@@ -26,10 +26,27 @@ pub(super) fn ticks(range: Range, zone: Zone) -> Vec<Tick> {
     let length = range.length().num_minutes();
     let fits = |step: &&i64| length / **step < MAX_TICKS;
     let step = STEPS.iter().find(fits).unwrap_or(&STEPS[14]);
+    // Clocks are changed by multiples of half an hour: shorter steps stay round. Longer ones
+    // are steps of the clock, so that they are round after a change, too.
+    let is_elapsed = *step <= 30;
     let step = TimeDelta::minutes(*step);
+    let midnight = zone.date(range.from).and_time(NaiveTime::MIN);
+    let place = |number: i32| {
+        let after = step * number;
+        if is_elapsed {
+            Some(Timestamp::from(zone.at(midnight)).plus(after))
+        } else {
+            Some(zone.at(midnight.checked_add_signed(after)?).into())
+        }
+    };
     let mut ticks = Vec::new();
-    let mut at = zone.start_of_day(zone.date(range.from));
-    while at <= range.to {
+    let mut last = None;
+    // Times have an end, where the next one is the same.
+    for at in (0..).map_while(place) {
+        if at > range.to || last == Some(at) {
+            break;
+        }
+        last = Some(at);
         let x = range.position(at);
         if (1.5..=98.5).contains(&x) {
             let midnight = zone.start_of_day(zone.date(at));
@@ -41,18 +58,6 @@ pub(super) fn ticks(range: Range, zone: Zone) -> Vec<Tick> {
             };
             ticks.push(Tick { x, label, is_day });
         }
-        let next = at.plus(step);
-        if next <= at {
-            // The end of time.
-            break;
-        }
-        // Where clocks are changed, the day's first tick is at midnight again.
-        let midnight = zone.start_of_day(zone.date(next));
-        at = if step < TimeDelta::days(1) && midnight > at {
-            midnight
-        } else {
-            next
-        };
     }
     ticks
 }
@@ -104,7 +109,20 @@ mod tests {
                 "2026-10-24T20:00:00Z",
                 "2026-10-25T20:00:00Z",
                 "Europe/Berlin",
-                "25 Oct 03:00 07:00 11:00 15:00 19:00",
+                "25 Oct 04:00 08:00 12:00 16:00 20:00",
+            ),
+            (
+                "2026-10-24T12:00:00Z",
+                "2026-10-28T12:00:00Z",
+                "Europe/Berlin",
+                "25 Oct 26 Oct 27 Oct 28 Oct",
+            ),
+            // Clocks go forward at midnight.
+            (
+                "2026-03-28T16:00:00Z",
+                "2026-03-29T10:00:00Z",
+                "Asia/Beirut",
+                "21:00 29 Mar 03:00 06:00 09:00 12:00",
             ),
         ] {
             let found = labels(from, to, zone).join(" ");

@@ -63,7 +63,7 @@ pub(super) struct Crowd {
     pub(super) x: f64,
     pub(super) y: usize,
     pub(super) count: usize,
-    /// The list of the changes of the lane at that time.
+    /// The list of the changes of the lane at that time, or the timeline of that time.
     pub(super) address: String,
 }
 
@@ -88,7 +88,7 @@ struct Group {
 pub(super) fn arrange(
     mut events: Vec<Event>,
     subject: &Subject<'_>,
-    list: &dyn Fn(Range, Option<String>) -> String,
+    crowd: &dyn Fn(Range, Option<String>) -> String,
 ) -> (Vec<Lane>, Vec<Event>, usize) {
     // The most important first: they are drawn if not all can be.
     events.sort_by_key(|event| {
@@ -107,7 +107,7 @@ pub(super) fn arrange(
     let mut lanes = Vec::new();
     let mut merged = 0;
     for group in groups(events, subject) {
-        let (lane, events, count) = lane(group, subject, &mut room, list);
+        let (lane, events, count) = lane(group, subject, &mut room, crowd);
         drawn.extend(events);
         lanes.push(lane);
         merged += count;
@@ -186,7 +186,7 @@ fn lane(
     group: Group,
     subject: &Subject<'_>,
     room: &mut usize,
-    list: &dyn Fn(Range, Option<String>) -> String,
+    crowd: &dyn Fn(Range, Option<String>) -> String,
 ) -> (Lane, Vec<Event>, usize) {
     let range = subject.range;
     let mut rows: Vec<Vec<(f64, f64)>> = Vec::new();
@@ -254,7 +254,7 @@ fn lane(
             x: (place as f64 + 0.5) * CROWD_WIDTH,
             y: crowd_row * ROW_HEIGHT + FIRST_MIDDLE,
             count,
-            address: list(part(range, place), id.clone()),
+            address: crowd(part(range, place), id.clone()),
         })
         .collect();
     let lane = Lane {

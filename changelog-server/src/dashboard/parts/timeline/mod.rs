@@ -143,9 +143,14 @@ impl Timeline {
                 query_string::with(&query, "to", rfc3339(range.to))
             )
         };
+        // Other changes than those of a service cannot be listed, but be looked at closely.
+        let crowd = |part: Range, service: Option<String>| match service {
+            None if part.length() >= MIN_RANGE => page(part),
+            service => list(part, service),
+        };
         let missing = (found.complete_since > range.from)
             .then(|| range.position(found.complete_since).clamp(0.0, 100.0));
-        let (lanes, drawn, merged) = lanes::arrange(found.events, subject, &list);
+        let (lanes, drawn, merged) = lanes::arrange(found.events, subject, &crowd);
         let line = |at: Timestamp, label: String| {
             range.contains(at).then(|| {
                 let x = range.position(at);
