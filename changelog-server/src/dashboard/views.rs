@@ -15,6 +15,8 @@ use crate::web::{ApiError, ApiResult, Request};
 
 /// The longest name of a view, in characters.
 const MAX_NAME_CHARS: usize = 60;
+/// The field with the id of the view whose new name is refused.
+const RENAMED: &str = "renamed";
 /// The longest query string of a view, in bytes.
 const MAX_QUERY_BYTES: usize = 2_000;
 
@@ -27,6 +29,20 @@ struct ViewsPage<'a> {
 }
 
 impl ViewsPage<'_> {
+    /// Returns the name to edit: the one that was refused, or the present one.
+    fn name_of<'v>(&'v self, view: &'v SavedView) -> &'v str {
+        if self.is_refused(view) {
+            self.form.value("name")
+        } else {
+            &view.name
+        }
+    }
+
+    /// Returns whether the new name of a view is refused.
+    fn is_refused(&self, view: &SavedView) -> bool {
+        self.form.is_refused() && self.form.value(RENAMED) == view.id.to_string()
+    }
+
     fn may_change(&self, view: &SavedView) -> bool {
         !view.is_shared || self.viewer.may_manage()
     }
@@ -60,8 +76,17 @@ pub(super) async fn create(app: App, mut request: Request) -> ApiResult {
         Ok(name) => name,
         Err(message) => return refuse(&app, &viewer, form, message).await,
     };
-    if query.is_empty() || query.len() > MAX_QUERY_BYTES {
+    if query.is_empty() {
         return refuse(&app, &viewer, form, "This list has no filter to save").await;
+    }
+    if query.len() > MAX_QUERY_BYTES {
+        let limit = format::number(MAX_QUERY_BYTES as u64);
+        let message = format!(
+            "This filter is too long to save: its address has {} characters, at most {limit} are \
+             possible",
+            format::number(query.len() as u64)
+        );
+        return refuse(&app, &viewer, form, message).await;
     }
     if Selection::read(&query, viewer.now).is_err() {
         return refuse(&app, &viewer, form, "This filter is not valid").await;
@@ -90,8 +115,9 @@ pub(super) async fn create(app: App, mut request: Request) -> ApiResult {
 
 /// `POST /views/ID`
 pub(super) async fn rename(app: App, mut request: Request) -> ApiResult {
-    let (viewer, form) = submitted(&app, &mut request).await?;
+    let (viewer, mut form) = submitted(&app, &mut request).await?;
     let id = id(&request)?;
+    form.set(RENAMED, id.to_string());
     let name = match name(&form) {
         Ok(name) => name,
         Err(message) => return refuse(&app, &viewer, form, message).await,

@@ -117,6 +117,7 @@ async fn views_are_saved_renamed_and_deleted(app: TestApp) {
         ("None", "page=3", "no filter"),
         ("Wrong", "risk_level=huge", "not valid"),
         ("Wrong", "unknown=1", "not valid"),
+        ("Long", &format!("q={}", "a".repeat(1_999)), "at most 2,000"),
     ] {
         let answer = save(name, query).await;
         answer.is(422);
@@ -134,6 +135,16 @@ async fn views_are_saved_renamed_and_deleted(app: TestApp) {
     owner.post_form(&path, &[("name", "Mine")]).await.is(404);
     owner.post_form(&delete, &[]).await.is(404);
     owner.post_form(&delete, &[("shared", "1")]).await.is(404);
+    let taken = "<b>\u{5d0} ";
+    let refused = viewer.post_form(&path, &[("name", taken)]).await;
+    refused.is(422);
+    let kept = between(
+        &refused.text,
+        "<details class=\"menu choose\" open>",
+        "</form>",
+    );
+    assert!(kept.contains(&format!("action=\"{path}\"")), "{kept}");
+    assert!(kept.contains("value=\"&#60;b&#62;\u{5d0} \""), "{kept}");
     viewer.post_form(&path, &[("name", "Risky")]).await.is(303);
     assert_eq!(views(&viewer).await, ["&#60;b&#62;\u{5d0}", "Risky"]);
     viewer.post_form(&delete, &[]).await.is(303);
