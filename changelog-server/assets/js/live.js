@@ -74,6 +74,8 @@ function livePage() {
     for (const part of parts()) {
       const name = part.dataset.live;
       const next = page.querySelector(`[data-live="${name}"]`);
+      // The page has its first content, in other parts.
+      if (!next && name === "empty") return location.reload();
       if (!next || next.outerHTML === sent.get(name)?.html) continue;
       if (!isForced && isBusy(part, next)) left.push([part, next]);
       else replace(part, document.adoptNode(next));

@@ -250,7 +250,7 @@ async fn edited_changes_are_not_imported_again(app: TestApp) {
         let exported = chlog(&app, &["export", "--format", format])
             .succeeds()
             .stdout;
-        let start = format!("2026-01-0{}T11:00:00Z", 5 + format.len());
+        let start = format!("2026-01-0{}T11:00:00Z", format.len());
         chlog(&app, &["update", id.trim(), "--started-at", &start]).succeeds();
         let arguments = ["import", "-", "--input-format", format];
         let again = ChlogOutput::of(app.chlog().args(arguments).write_stdin(exported)).succeeds();

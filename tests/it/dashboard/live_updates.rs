@@ -8,6 +8,7 @@ use changelog_tests::{TestApp, on_one};
 
 on_one!(
     pages_update_live,
+    the_first_change_appears,
     live_updates_keep_input_and_selection,
     unchanged_pages_are_not_sent_again,
 );
@@ -48,6 +49,21 @@ async fn pages_update_live(app: TestApp) {
         .await
         .data(200);
     browser.wait_for_text("rolled back").await;
+    assert_eq!(browser.console().await, [""; 0]);
+}
+
+async fn the_first_change_appears(app: TestApp) {
+    let Some(browser) = Chromium::start().await else {
+        return;
+    };
+    sign_in(&browser, &app, &app.organization).await;
+    browser.open(&app.url()).await;
+    browser.wait_for("[data-live=empty]").await;
+    browser.wait_for("[data-freshness]:not([hidden])").await;
+    let first = json!({ "title": "The first", "status": "completed" });
+    app.key().create("/api/changes", first).await;
+    browser.wait_for_text("The first").await;
+    browser.wait_for("[data-live=timeline]").await;
     assert_eq!(browser.console().await, [""; 0]);
 }
 
