@@ -9,7 +9,7 @@ use changelog_core::{Around, AroundFilter, ChangeId, ServiceId, ServiceRef, Time
 use chrono::TimeDelta;
 
 use crate::app::App;
-use crate::store::{CandidateSource, ChangeJson, NewestOf, StoreError, Tenant};
+use crate::store::{CandidateSource, ChangeJson, NewestOf, StoreError, Tenant, existing};
 
 /// The limit on the newest changes of the window that are ranked.
 const MAX_NEWEST: u64 = 500;
@@ -116,15 +116,6 @@ async fn affected(
         affected.words.push(SymptomWord { word, services });
     }
     Ok(affected)
-}
-
-/// Returns what was found; `None` if it does not exist.
-pub(crate) fn existing<T>(found: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
-    match found {
-        Ok(found) => Ok(Some(found)),
-        Err(StoreError::NotFound) => Ok(None),
-        Err(error) => Err(error),
-    }
 }
 
 /// The changes to rank.

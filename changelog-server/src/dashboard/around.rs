@@ -6,17 +6,17 @@ use std::collections::HashMap;
 use askama::Template;
 use changelog_core::limits::MAX_WINDOW_MINUTES;
 use changelog_core::query::Pairs;
-use changelog_core::text::composed;
 use changelog_core::written_time::parse_length;
 use changelog_core::{
-    Around, AroundFilter, Change, ChangeFilter, ChangeId, Environment, Host, HostId, Reason,
-    ReasonCode, Service, ServiceId, Timestamp,
+    Around, AroundFilter, Change, ChangeFilter, ChangeId, Environment, HostId, Reason, ReasonCode,
+    ServiceId, Timestamp,
 };
 use chrono::TimeDelta;
 
 use crate::app::App;
-use crate::around::{Investigation, existing, investigate};
+use crate::around::{Investigation, investigate};
 use crate::dashboard::parts::form::Form;
+use crate::dashboard::parts::named::{find_host, find_service};
 use crate::dashboard::parts::query_string::{address, with, without};
 use crate::dashboard::parts::timeline::{self, Event, Range, Subject, Timeline, rfc3339};
 use crate::dashboard::parts::viewer::{Section, Viewer};
@@ -161,7 +161,7 @@ pub(super) async fn address_of_search(
     let Some((at, rest)) = leading_time(text.trim(), viewer.zone, viewer.now) else {
         return Ok(None);
     };
-    let service = find_service(app, viewer.tenant(), rest).await?;
+    let service = find_service(&app.store, viewer.tenant(), rest).await?;
     if service.is_none() && !rest.is_empty() {
         return Ok(None);
     }
@@ -197,8 +197,14 @@ async fn read_question(
 ) -> Result<Result<(Question, Form), Form>, ApiError> {
     let value = |name| form.value(name).trim();
     let mut errors: Vec<(&str, String)> = Vec::new();
+    // The field has the moment in words, which may be less than the moment.
+    let is_known = value("at").is_empty() || !value("moment").is_empty();
+    let is_same = form.has("was") && value("was") == value("at") && is_known;
     let mut time = |field: &'static str, name: &'static str| {
-        let text = value(name);
+        let text = match name {
+            "at" if is_same => value("moment"),
+            name => value(name),
+        };
         let at = match zone.parse_past(text, now) {
             _ if text.is_empty() || text.eq_ignore_ascii_case("now") => return None,
             Ok(Some(at)) if text.len() <= MAX_TIME_CHARS => return Some(at),
@@ -210,9 +216,10 @@ async fn read_question(
         None
     };
     let at = time("at", "at");
-    // Links of other systems may have no valid range.
+    // Links of other systems may have no valid range. One that was chosen for another moment
+    // is dropped.
     let range = time("", "from").zip(time("", "to"));
-    let range = range.filter(|(from, to)| from != to);
+    let range = range.filter(|(from, to)| from != to && (is_same || !form.has("was")));
     let range = range.map(|(from, to)| Range::new(from.min(to), from.max(to)));
     let window = match value("window") {
         "" => None,
@@ -233,9 +240,9 @@ async fn read_question(
             errors.push((name, message));
         }
     };
-    let service = find_service(app, tenant, value("service")).await?;
+    let service = find_service(&app.store, tenant, value("service")).await?;
     known("service", service.is_some());
-    let host = find_host(app, tenant, value("host")).await?;
+    let host = find_host(&app.store, tenant, value("host")).await?;
     known("host", host.is_some());
     let span = value("span");
     let span = SPANS.iter().position(|(name, ..)| *name == span);
@@ -263,6 +270,7 @@ async fn read_question(
     let query = query.finish();
     let filter = AroundFilter::from_query(&without(&query, &["service", "host", "window"]));
     let mut refused = form.clone();
+    refused.remove("moment");
     for (name, message) in errors {
         refused = refused.refuse_field(name, message);
     }
@@ -282,6 +290,7 @@ async fn read_question(
     };
     let mut form = form;
     form.set("at", at.map(|at| zone.written(at)).unwrap_or_default());
+    form.set("moment", at.map(rfc3339).unwrap_or_default());
     if let Some(service) = &service {
         form.set("service", service.name.clone());
     }
@@ -295,33 +304,6 @@ async fn read_question(
         query,
     };
     Ok(Ok((question, form)))
-}
-
-/// Finds a service by its id or its name; an empty string names none.
-async fn find_service(
-    app: &App,
-    tenant: Tenant,
-    text: &str,
-) -> Result<Option<Service>, StoreError> {
-    match text.parse() {
-        Ok(id) => existing(app.store.service(tenant, id).await),
-        Err(_) if !may_be_name(text) => Ok(None),
-        Err(_) => app.store.service_named(tenant, &composed(text)).await,
-    }
-}
-
-/// Finds a host by its id or its name; an empty string names none.
-async fn find_host(app: &App, tenant: Tenant, text: &str) -> Result<Option<Host>, StoreError> {
-    match text.parse() {
-        Ok(id) => existing(app.store.host(tenant, id).await),
-        Err(_) if !may_be_name(text) => Ok(None),
-        Err(_) => app.store.host_named(tenant, &composed(text)).await,
-    }
-}
-
-/// PostgreSQL does not accept NUL in a string.
-fn may_be_name(text: &str) -> bool {
-    !text.is_empty() && !text.contains('\0')
 }
 
 /// Answers the question.

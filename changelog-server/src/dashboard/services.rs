@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use changelog_core::limits::MAX_DEPENDENCIES;
 use changelog_core::service::DEFAULT_COLOR;
 use changelog_core::{Action, ChangeFilter, NewService, Service, ServiceId, ServicePatch, list};
 use chrono::{DateTime, Utc};
@@ -10,7 +11,7 @@ use serde_json::{Map, Value};
 use super::catalog::{CatalogPage, ItemView, Listed, Order, Related, Texts};
 use crate::dashboard::parts::form::{Field, FieldKind, Form};
 use crate::dashboard::parts::viewer::Section;
-use crate::dashboard::parts::{format, service_ids};
+use crate::dashboard::parts::{format, named};
 use crate::store::activity::Entry;
 use crate::store::{ChartScope, Store, StoreError, Summary, Tenant, Tx};
 
@@ -35,7 +36,8 @@ impl CatalogPage for Services {
         Field::new("name", FieldKind::Required, "Name").hint("Must be unique (case-insensitive)."),
         Field::new("color", FieldKind::Color, "Color").hint("Of its dot in lists."),
         Field::new(DEPENDS_ON, FieldKind::List, "Depends on")
-            .hint("Names or ids of services, separated by commas."),
+            .hint("Names or ids of services, separated by commas.")
+            .completed_from("services"),
         Field::new("description", FieldKind::LongText, "Description"),
     ];
 
@@ -157,7 +159,10 @@ impl CatalogPage for Services {
     }
 
     async fn with_ids(store: &Store, tenant: Tenant, form: &Form) -> Result<Form, StoreError> {
-        service_ids::resolve(store, tenant, form, DEPENDS_ON).await
+        let mut form = form.clone();
+        let limit = MAX_DEPENDENCIES;
+        named::resolve_services(store, tenant, &mut form, DEPENDS_ON, limit).await?;
+        Ok(form)
     }
 }
 

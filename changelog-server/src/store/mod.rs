@@ -81,6 +81,7 @@ pub use deliveries::{
     Claim, ConnectionHealth, Delivery, DeliveryId, DeliveryState, Finished, NewDelivery,
 };
 pub use dependencies::Dependencies;
+pub(crate) use engine::error::existing;
 pub use engine::{BackupError, Capacity, OpenError, Purpose, StoreError};
 pub use events::{MAX_NEW_EVENTS, NumberedEvent};
 pub use feeds::Feed;

@@ -298,15 +298,27 @@ async fn times_are_in_the_zone_of_the_reader(app: TestApp) {
 async fn an_unknown_filter_is_named(app: TestApp) {
     let owner = app.browser().await;
     for (query, expected) in [
-        ("range=2y", "must be one of"),
-        ("actor_id=ada", "must be a person"),
-        ("since=soon", "since"),
-        ("environment=prod", "environment"),
+        ("range=2y", "<p>range must be one of"),
+        (
+            "actor_id=ada",
+            "<p class=\"error\" id=\"actor_id-error-1\">By must be a person",
+        ),
+        (
+            "since=soon",
+            "<p class=\"error\" id=\"since-error-1\">&#34;From&#34; isn&#39;t a valid date and time",
+        ),
+        ("environment=prod", "<p>Unknown filter: environment"),
     ] {
         let page = owner.get(&format!("/activity?{query}")).await;
         page.is(400);
-        assert!(page.text.contains(expected), "{query}: {}", page.text);
+        let main = super::between(&page.text, "<main", "</main>");
+        assert_eq!(main.matches(expected).count(), 1, "{query}: {main}");
     }
+    // A range is dropped by a link.
+    let page = owner.get("/activity?action=deleted&range=4h").await;
+    page.is(200);
+    let link = "<a href=\"/activity?action=deleted\">Any time</a>";
+    assert!(page.text.contains(link), "{}", page.text);
 }
 
 async fn long_words_do_not_widen_the_page(app: TestApp) {

@@ -1,5 +1,6 @@
 //! The page of suspects around a time, the timeline, and the ways that lead there.
 
+use changelog_core::query::Pairs;
 use changelog_tests::chromium::Chromium;
 use changelog_tests::{TestApp, TestClient, on_both, on_one};
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
@@ -11,6 +12,7 @@ use super::{between, sign_in};
 on_both!(
     a_question_that_makes_no_sense_is_answered_at_its_field,
     the_moment_is_in_the_zone_of_the_reader,
+    another_question_keeps_the_moment_and_the_range,
     many_changes_are_counted_where_they_cannot_be_drawn,
 );
 
@@ -179,13 +181,12 @@ async fn the_timeline_moves_by_keys_and_by_pointer(app: TestApp) {
     let address = format!("/around?at={at}&service=payments&span=1h");
     browser.open(&format!("{}{address}", app.url())).await;
     let range = async || {
-        let timeline = browser.find("[data-timeline][tabindex]").await;
-        let mut ends = [0; 2];
-        for (end, name) in ends.iter_mut().zip(["data-from", "data-to"]) {
-            let value = timeline.attr(name).await.expect("an element");
-            *end = value.expect("a time").parse::<i64>().expect("a number");
-        }
-        ends
+        browser.find("[data-timeline][tabindex]").await;
+        // At once: live timelines are replaced.
+        let ends = "const { from, to } = document.querySelector('[data-timeline]').dataset; \
+            return [Number(from), Number(to)]";
+        let ends = browser.script(ends).await;
+        [0, 1].map(|end: usize| ends[end].as_i64().expect("a number"))
     };
     let [from, to] = range().await;
     let shown = browser.address().await;
@@ -454,6 +455,62 @@ async fn the_moment_is_in_the_zone_of_the_reader(app: TestApp) {
     let page = berlin.get("/around?at=2025-10-26+02%3A30").await;
     assert_eq!(page.status, 400);
     assert!(page.text.contains("ambiguous"), "{}", page.text);
+}
+
+async fn another_question_keeps_the_moment_and_the_range(app: TestApp) {
+    let owner = app.browser().await;
+    let berlin = owner.with("cookie", "changelog_zone=Europe/Berlin");
+    let service = json!({ "name": "payments" });
+    app.key().create("/api/services", service).await;
+    let range = "from=2026-01-21T13%3A00%3A00Z&to=2026-01-21T14%3A00%3A00Z";
+    for (query, at, expected) in [
+        // Milliseconds are not in the field.
+        (
+            format!("at=2026-01-21T13%3A20%3A09.250Z&{range}"),
+            None,
+            format!("at=2026-01-21T13%3A20%3A09.250Z&service=payments&{range}"),
+        ),
+        // Clocks showed 02:30 twice.
+        (
+            "at=2025-10-26T01%3A30%3A00Z&span=4h".to_owned(),
+            None,
+            "at=2025-10-26T01%3A30%3A00Z&service=payments&span=4h".to_owned(),
+        ),
+        (
+            "span=1d".to_owned(),
+            None,
+            "service=payments&span=1d".to_owned(),
+        ),
+        // A range of another moment would not show the new one.
+        (
+            format!("at=2026-01-21T13%3A20%3A00Z&{range}"),
+            Some("2026-01-20 10:00"),
+            "at=2026-01-20T09%3A00%3A00Z&service=payments".to_owned(),
+        ),
+    ] {
+        let page = berlin.get(&format!("/around?{query}")).await;
+        page.is(200);
+        let form = between(&page.text, "action=\"/around\"", "</form>");
+        let mut sent = Pairs::default();
+        for field in form.split("<input").skip(1) {
+            let field = field.split('>').next().expect("an input");
+            let name = between(field, "name=\"", "\"");
+            let value = between(field, " value=\"", "\"");
+            sent.push(
+                name,
+                match name {
+                    "service" => "payments",
+                    "at" => at.unwrap_or(value),
+                    _ => value,
+                },
+            );
+        }
+        let page = berlin.get(&format!("/around?{}", sent.finish())).await;
+        page.is(303);
+        let location = page.header("location");
+        assert_eq!(location, format!("/around?{expected}"), "{query}");
+        berlin.get(location).await.is(200);
+    }
 }
 
 async fn many_changes_are_counted_where_they_cannot_be_drawn(app: TestApp) {

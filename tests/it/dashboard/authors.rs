@@ -186,7 +186,7 @@ async fn several_services_are_recorded_and_changed(app: TestApp) {
     let answer = owner.post_form(&path, &fields).await;
     answer.is(422);
     let error = between(&answer.text, "id=\"service_ids-error-1\">", "<");
-    assert_eq!(error, "service 2: there is no service nothing");
+    assert_eq!(error, "service 2: No service named &#34;nothing&#34;");
 }
 
 #[expect(clippy::too_many_lines, reason = "one filter after the other")]

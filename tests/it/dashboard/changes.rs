@@ -87,13 +87,25 @@ pub(super) async fn check_change_lifecycle(app: &TestApp, browser: &Chromium) {
     let link = json!([{"label": "pipeline", "url": "https://ci.example.com/runs/42?a=b"}]);
     assert_eq!(change["links"], link);
 
+    // A name that does not exist is refused with one that does.
+    let cookie = browser.cookie().await;
+    let caller = app.anonymous().with("cookie", &cookie);
+    let fields = [("title", "Another"), ("service_id", "paymets")];
+    let refused = caller.post_form("/changes", &fields).await;
+    refused.is(422);
+    let error = super::between(&refused.text, "id=\"service_id-error-1\">", "</p>");
+    assert_eq!(
+        error,
+        "No service named &#34;paymets&#34;. Did you mean payments?"
+    );
+
     // The edit form has the current values, and the history has the differences.
     browser.press("Edit").await;
     browser.wait_for("form [name='title']").await;
     assert_eq!(browser.value("#title").await, title);
     assert_eq!(browser.value("#tags").await, "prod, eu");
     assert_eq!(browser.value("#links").await, links);
-    assert_eq!(browser.value("#service_id").await, service);
+    assert_eq!(browser.value("#service_id").await, "payments");
     let edited = [
         ("risk_level", "low"),
         ("status", "in_progress"),
@@ -198,11 +210,8 @@ async fn html_is_escaped_on_every_page(app: TestApp) {
             format!("/changes/{change}"),
             vec!["title", "other", "service", "host", "label", "tag"],
         ),
-        (
-            format!("/changes/{change}/edit"),
-            vec!["title", "service", "host"],
-        ),
-        ("/changes/new".to_owned(), vec!["service", "host"]),
+        (format!("/changes/{change}/edit"), vec!["title"]),
+        (format!("/changes/new?service_id={service}"), vec![]),
         ("/services".to_owned(), vec!["service", "about"]),
         (
             format!("/services/{service}"),
@@ -251,8 +260,14 @@ async fn html_is_escaped_on_every_page(app: TestApp) {
     browser
         .open(&format!("{}/changes/{change}/edit", app.url()))
         .await;
-    assert_eq!(browser.value("#title").await, script("title"));
-    assert_eq!(browser.value("#description").await, script("description"));
+    for (field, word) in [
+        ("#title", "title"),
+        ("#description", "description"),
+        ("#service_id", "service"),
+        ("#host_id", "host"),
+    ] {
+        assert_eq!(browser.value(field).await, script(word), "{field}");
+    }
     // Downloads are not interpreted as HTML.
     let caller = app.anonymous().with("cookie", &browser.cookie().await);
     for ending in ["csv", "ndjson"] {

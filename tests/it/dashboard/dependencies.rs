@@ -8,6 +8,7 @@ use changelog_tests::{TestApp, TestClient, on_one, text};
 on_one!(
     a_form_takes_names_and_ids,
     a_form_names_what_it_does_not_know,
+    a_form_keeps_what_others_have_changed,
     the_page_of_a_service_shows_both_directions,
 );
 
@@ -69,6 +70,39 @@ async fn a_form_takes_names_and_ids(app: TestApp) {
     assert_eq!(between(entry, "<del>", "</del>"), "café, Ledger, a, b");
 }
 
+async fn a_form_keeps_what_others_have_changed(app: TestApp) {
+    let browser = app.browser().await;
+    let [ledger, mail] = services(&app, ["ledger", "mail"]).await;
+    let path = format!("/services/{ledger}");
+    let shown = browser.get(&format!("{path}/edit")).await.text;
+    let shown = between(&shown, "name=\"shown\" value=\"", "\"").to_owned();
+    let meanwhile = json!({ "description": "Of others", "depends_on": [mail] });
+    let address = format!("/api{path}");
+    app.key().patch(&address, meanwhile).await.data(200);
+    // The form sends all fields, of which the person has changed one.
+    let form = |name: &'static str, description: &'static str| {
+        [
+            ("name", name),
+            ("color", "#6366f1"),
+            ("depends_on", ""),
+            ("description", description),
+            ("shown", shown.as_str()),
+        ]
+    };
+    let save = async |fields: [(&str, &str); 5]| browser.post_form(&path, &fields).await;
+    save(form("Ledger", "")).await.is(303);
+    let after = app.key().get(&address).await.data(200);
+    assert_eq!(after["name"], "Ledger");
+    assert_eq!(after["description"], "Of others");
+    assert_eq!(after["depends_on"], json!([mail]));
+    // What both have changed is shown.
+    let refused = save(form("Ledger", "Of this person")).await;
+    refused.is(422);
+    let error = between(&refused.text, "id=\"description-error-1\">", "</p>");
+    assert!(error.contains("was changed to “Of others”"), "{error}");
+    assert!(refused.text.contains("Of this person"));
+}
+
 async fn a_form_names_what_it_does_not_know(app: TestApp) {
     let browser = app.browser().await;
     let [ledger] = services(&app, ["ledger"]).await;
@@ -78,8 +112,8 @@ async fn a_form_names_what_it_does_not_know(app: TestApp) {
         .await;
     let path = format!("/services/{ledger}");
     for (typed, message) in [
-        ("mail", "service 1: there is no service mail"),
-        ("ledger, mail", "service 2: there is no service mail"),
+        ("mail", "service 1: No service named &#34;mail&#34;"),
+        ("ledger, mail", "service 2: No service named &#34;mail&#34;"),
         (&foreign, "service 1: must be a service of the organization"),
         (
             "ledger",

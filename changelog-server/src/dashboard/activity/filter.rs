@@ -7,7 +7,7 @@ use changelog_core::{Action, ActivityId, Invalid, ResourceType, Timestamp};
 
 use crate::dashboard::parts::activity_rows::KEY_PREFIX;
 use crate::dashboard::parts::form::Form;
-use crate::dashboard::parts::time_ranges::TIME_RANGES;
+use crate::dashboard::parts::time_ranges::{RANGE, TIME_RANGES};
 use crate::dashboard::parts::zone;
 use crate::store::{ActivitySearch, EntriesBy};
 
@@ -23,7 +23,7 @@ pub(super) fn canonical_query(form: &Form) -> String {
         match (name, value.trim()) {
             (zone::FIELD, _) | (_, "") => {}
             // Times replace the range that was chosen before.
-            ("range", _) if is_fixed => {}
+            (RANGE, _) if is_fixed => {}
             ("since" | "until", time) => pairs.push(name, zone.parse_field(time)),
             (_, value) => pairs.push(name, value),
         }
@@ -51,13 +51,13 @@ pub(super) fn read(query: &str, now: Timestamp) -> Result<ActivitySearch, Invali
             query.add("actor_id", ViolationCode::InvalidFormat, message);
         }
     }
-    if let Some(name) = query.one("range") {
+    if let Some(name) = query.one(RANGE) {
         if let Some(range) = TIME_RANGES.iter().find(|range| range.name == name) {
             search.since = range.start(now).parse().ok();
         } else {
             let names: Vec<&str> = TIME_RANGES.iter().map(|range| range.name).collect();
             let message = format!("must be one of {}", names.join(", "));
-            query.add("range", ViolationCode::InvalidFormat, message);
+            query.add(RANGE, ViolationCode::InvalidFormat, message);
         }
     }
     query.finish(search)

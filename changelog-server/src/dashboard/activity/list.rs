@@ -8,10 +8,11 @@ use chrono::NaiveDate;
 use super::filter;
 use crate::app::App;
 use crate::dashboard::parts::activity_rows::{ActivityRow, key_actor};
+use crate::dashboard::parts::filter_errors::refuse_filters;
 use crate::dashboard::parts::form::Form;
 use crate::dashboard::parts::pager::Pager;
 use crate::dashboard::parts::query_string::{address, with, without};
-use crate::dashboard::parts::time_ranges::TIME_RANGES;
+use crate::dashboard::parts::time_ranges::{self, Choice, RANGE};
 use crate::dashboard::parts::viewer::{Section, Viewer};
 use crate::dashboard::parts::{assets, format, page, zone};
 use crate::store::{ActivityPage as StoredPage, ActivitySearch, StoredEntry};
@@ -20,11 +21,14 @@ use crate::web::{ApiError, ApiResult, Request};
 /// The number of entries of a page.
 const PER_PAGE: u64 = 50;
 
-struct RangeLink {
-    label: &'static str,
-    address: String,
-    is_current: bool,
-}
+/// The fields of the form, with their labels.
+const LABELS: [(&str, &str); 5] = [
+    ("resource", "Type"),
+    ("action", "Action"),
+    ("actor_id", "By"),
+    ("since", "From"),
+    ("until", "Until"),
+];
 
 #[derive(Template)]
 #[template(path = "activity.html")]
@@ -37,7 +41,7 @@ struct ActivityPage<'a> {
     people: Vec<(String, String)>,
     keys: Vec<(String, String)>,
     any_key: &'static str,
-    time_ranges: Vec<RangeLink>,
+    time_ranges: Vec<Choice>,
     /// Fields, values, and the addresses of the log without these filters.
     filters: Vec<(&'static str, String, String)>,
     is_filtered: bool,
@@ -70,7 +74,7 @@ pub(in crate::dashboard) async fn get(app: App, request: Request) -> ApiResult {
             (search, found)
         }
         Err(invalid) => {
-            form = form.refuse(&invalid);
+            form = refuse_filters(form, &invalid, &LABELS);
             let nothing = StoredPage {
                 entries: Vec::new(),
                 next: None,
@@ -95,7 +99,12 @@ pub(in crate::dashboard) async fn get(app: App, request: Request) -> ApiResult {
         keys,
         any_key: API_KEY_ACTOR,
         filters,
-        time_ranges: time_ranges(&first_page, form.value("range")),
+        time_ranges: time_ranges::choices(
+            "/activity",
+            &first_page,
+            form.value(RANGE),
+            search.since.is_some() || search.until.is_some(),
+        ),
         is_filtered: !first_page.is_empty(),
         days: by_day(&viewer, found.entries),
         is_cut_short: found.is_cut_short,
@@ -115,20 +124,6 @@ pub(in crate::dashboard) async fn get(app: App, request: Request) -> ApiResult {
     page::render_live(&request, &page)
 }
 
-fn time_ranges(query: &str, current: &str) -> Vec<RangeLink> {
-    let query = without(query, &["since", "until", "range"]);
-    let link = |label, query: &str, is_current| RangeLink {
-        label,
-        address: address("/activity", query),
-        is_current,
-    };
-    let ranges = TIME_RANGES.iter().map(|range| {
-        let query = with(&query, "range", range.name);
-        link(range.label, &query, range.name == current)
-    });
-    ranges.collect()
-}
-
 /// Returns the filters of a query string, except for a range: its link says so.
 fn filters<'n>(
     query: &str,
@@ -136,15 +131,8 @@ fn filters<'n>(
     viewer: &Viewer,
     mut names: impl Iterator<Item = &'n (String, String)>,
 ) -> Vec<(&'static str, String, String)> {
-    let fields = [
-        ("resource", "Type"),
-        ("action", "Action"),
-        ("actor_id", "By"),
-        ("since", "From"),
-        ("until", "Until"),
-    ];
     let mut filters = Vec::new();
-    for (name, field) in fields.into_iter().filter(|(name, _)| form.has(name)) {
+    for (name, field) in LABELS.into_iter().filter(|(name, _)| form.has(name)) {
         let value = form.value(name);
         let shown = match name {
             "actor_id" if value == API_KEY_ACTOR => "any API key".to_owned(),

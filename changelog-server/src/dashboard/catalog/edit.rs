@@ -7,6 +7,7 @@ use serde_json::Map;
 use super::{CatalogPage, ItemView, Texts, path};
 use crate::app::App;
 use crate::dashboard::parts::form::{Field, Form};
+use crate::dashboard::parts::shown_values::SHOWN;
 use crate::dashboard::parts::viewer::Viewer;
 use crate::dashboard::parts::{assets, format, page};
 use crate::store::{StoreError, activity};
@@ -65,6 +66,7 @@ async fn view<P: CatalogPage>(
     let tenant = viewer.tenant();
     let mut item = P::view(P::get(&app.store, tenant, id).await?);
     P::complete(&app.store, tenant, id, &mut item).await?;
+    item.form = item.form.remembering(P::FIELDS);
     Ok(item)
 }
 
@@ -106,11 +108,14 @@ pub(in crate::dashboard) async fn update<P: CatalogPage>(
     let viewer = Viewer::write(&app, &request, P::TEXTS.section).await?;
     let id: P::Id = request.id()?;
     let form = request.form().await?;
+    let item = view::<P>(&app, &viewer, id).await?;
+    if let Some(refused) = form.refuse_overtaken(&item.form, P::FIELDS) {
+        return form_page::<P>(&viewer, refused, Some(item));
+    }
     match save::<P>(&app, &viewer, id, &form).await {
         Ok(()) => Ok(page::see_other(&path::<P>(id))),
         Err(error) => {
             let form = refuse::<P>(form, error)?;
-            let item = view::<P>(&app, &viewer, id).await?;
             form_page::<P>(&viewer, form, Some(item))
         }
     }
@@ -123,7 +128,8 @@ async fn save<P: CatalogPage>(
     form: &Form,
 ) -> Result<(), StoreError> {
     let (tenant, now) = (viewer.tenant(), app.now());
-    let form = P::with_ids(&app.store, tenant, form).await?;
+    let changed = form.without_unchanged(P::FIELDS);
+    let form = P::with_ids(&app.store, tenant, &changed).await?;
     let patch: P::Patch = form.patch(P::FIELDS, now.into()).await?;
     let mut tx = app.store.begin_for(tenant).await?;
     let (item, changes) = P::update(&mut tx, tenant, id, &patch).await?;

@@ -3,11 +3,11 @@
 use changelog_core::Timestamp;
 use changelog_core::query::Pairs;
 
-use super::filters::{RANGE, SEVERAL};
+use super::filters::SEVERAL;
 use crate::dashboard::parts::form::Form;
 use crate::dashboard::parts::format;
 use crate::dashboard::parts::query_string::address;
-use crate::dashboard::parts::time_ranges::TIME_RANGES;
+use crate::dashboard::parts::time_ranges::{RANGE, TIME_RANGES};
 use crate::dashboard::parts::zone::Zone;
 
 /// One filter.

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use askama::Template;
 use changelog_core::change::fields::{self, FieldKind as ChangeField};
-use changelog_core::limits::{MAX_TAGS, MAX_TITLE_CHARS, MIN_TITLE_CHARS};
+use changelog_core::limits::{MAX_SERVICES, MAX_TAGS, MAX_TITLE_CHARS, MIN_TITLE_CHARS};
 use changelog_core::{
     Change, ChangeId, ChangePatch, Environment, NewChange, Outcome, RiskLevel, Status, list,
 };
@@ -12,10 +12,11 @@ use changelog_core::{
 use super::find;
 use crate::app::App;
 use crate::dashboard::parts::form::{Field, FieldKind, Form};
+use crate::dashboard::parts::named::{self, Kind};
 use crate::dashboard::parts::shown_values::SHOWN;
 use crate::dashboard::parts::viewer::{Section, Viewer};
 use crate::dashboard::parts::zone::{FIELD as TIME_ZONE, Zone};
-use crate::dashboard::parts::{assets, format, page, service_ids};
+use crate::dashboard::parts::{assets, format, page};
 use crate::store::{Creation, Draft, StoreError};
 use crate::web::{ApiResult, Request};
 
@@ -97,16 +98,18 @@ fn form_field(field: &fields::Field) -> Option<Field> {
         ChangeField::Outcome(outcome) => {
             new(optional_choice(Outcome::WORDS, "not recorded"), outcome.label)
         }
-        ChangeField::Service => new(FieldKind::Optional, "Service"),
+        ChangeField::Service => new(FieldKind::Optional, "Service").completed_from("services"),
         ChangeField::Services => new(FieldKind::List, "Further services")
-            .hint("Names or ids of services, separated by commas."),
+            .hint("Names or ids of services, separated by commas.")
+            .completed_from("services"),
         ChangeField::Environment(environment) => {
             let of_host = optional_choice(Environment::WORDS, "Same as host");
             new(of_host, environment.label)
         }
-        ChangeField::Host => new(FieldKind::Optional, "Host"),
+        ChangeField::Host => new(FieldKind::Optional, "Host").completed_from("hosts"),
         ChangeField::Tags => new(FieldKind::List, "Tags")
-            .hint(format!("Separated by commas, at most {MAX_TAGS}.").leak()),
+            .hint(format!("Separated by commas, at most {MAX_TAGS}.").leak())
+            .completed_from("tags"),
         ChangeField::Links => new(FieldKind::Links, "Links")
             .hint("One label=URL per line: pipeline=https://ci.example.com/runs/42"),
         ChangeField::Time(time) if field.name != "committed_at" => {
@@ -139,15 +142,11 @@ struct Edit<'a> {
     action: String,
     button: &'static str,
     is_new: bool,
-    services: Vec<(String, String)>,
-    hosts: Vec<(String, String)>,
 }
 
 /// Shows the form for a new change or for an existing one.
-async fn form_page(app: &App, viewer: &Viewer, form: Form, change: Option<&Change>) -> ApiResult {
+fn form_page(viewer: &Viewer, form: Form, change: Option<&Change>) -> ApiResult {
     let status = if form.is_refused() { 422 } else { 200 };
-    let services = app.store.service_names(viewer.tenant()).await?;
-    let hosts = app.store.host_names(viewer.tenant()).await?;
     let fields: &'static [Field] = match change {
         None => &FIELDS,
         Some(_) => &EDIT_FIELDS,
@@ -179,14 +178,6 @@ async fn form_page(app: &App, viewer: &Viewer, form: Form, change: Option<&Chang
             Some(_) => "Save",
         },
         is_new: change.is_none(),
-        services: services
-            .into_iter()
-            .map(|(id, name)| (id.to_string(), name))
-            .collect(),
-        hosts: hosts
-            .into_iter()
-            .map(|(id, name)| (id.to_string(), name))
-            .collect(),
     };
     page::render(status, &page)
 }
@@ -202,7 +193,8 @@ pub(in crate::dashboard) async fn new_form(app: App, request: Request) -> ApiRes
         copy.retain(&COPIED);
         form = form.with_missing(copy);
     }
-    form_page(&app, &viewer, form.focused_on("title"), None).await
+    with_names(&app, &viewer, &mut form).await?;
+    form_page(&viewer, form.focused_on("title"), None)
 }
 
 /// `POST /changes`
@@ -211,9 +203,7 @@ pub(in crate::dashboard) async fn create(app: App, mut request: Request) -> ApiR
     let form = request.form().await?;
     match insert(&app, &viewer, &form).await {
         Ok(id) => Ok(page::see_other(&format!("/changes/{id}"))),
-        Err(StoreError::Invalid(invalid)) => {
-            form_page(&app, &viewer, form.refuse(&invalid), None).await
-        }
+        Err(StoreError::Invalid(invalid)) => form_page(&viewer, form.refuse(&invalid), None),
         Err(error) => Err(error.into()),
     }
 }
@@ -221,7 +211,7 @@ pub(in crate::dashboard) async fn create(app: App, mut request: Request) -> ApiR
 /// Creates a change and returns its id.
 async fn insert(app: &App, viewer: &Viewer, form: &Form) -> Result<String, StoreError> {
     let (tenant, now) = (viewer.tenant(), app.now());
-    let mut form = with_all_services(app, viewer, form, form.clone()).await?;
+    let mut form = with_ids(app, viewer, form, form.clone()).await?;
     if form.value("status").is_empty() {
         let is_planned = !form.value(SCHEDULE).trim().is_empty();
         let status = if is_planned {
@@ -240,24 +230,44 @@ async fn insert(app: &App, viewer: &Viewer, form: &Form) -> Result<String, Store
     Ok(id.unwrap_or_default())
 }
 
-/// Puts the ids of all services into one field of `sent`, if `sent` has one of the two
-/// fields about services and `form` has further services.
-async fn with_all_services(
+/// Replaces the ids of a service and a host that a link fills in by their names.
+async fn with_names(app: &App, viewer: &Viewer, form: &mut Form) -> Result<(), StoreError> {
+    let (store, tenant) = (&app.store, viewer.tenant());
+    if let Some(service) = named::find_service(store, tenant, form.value(FIRST_SERVICE)).await? {
+        form.set(FIRST_SERVICE, service.name);
+    }
+    if let Some(host) = named::find_host(store, tenant, form.value(HOST)).await? {
+        form.set(HOST, host.hostname);
+    }
+    Ok(())
+}
+
+/// Replaces the names of the host and of services in `sent` by their ids. If `sent` has one
+/// of the two fields about services, all those of `form` are in one of them.
+async fn with_ids(
     app: &App,
     viewer: &Viewer,
     form: &Form,
     mut sent: Form,
 ) -> Result<Form, StoreError> {
-    let is_about_services = sent.has(FIRST_SERVICE) || sent.has(FURTHER_SERVICES);
-    if !is_about_services || !form.has(FURTHER_SERVICES) {
+    let (store, tenant) = (&app.store, viewer.tenant());
+    named::resolve(store, tenant, &mut sent, HOST, Kind::Host).await?;
+    if !sent.has(FIRST_SERVICE) && !sent.has(FURTHER_SERVICES) {
         return Ok(sent);
     }
-    let resolved =
-        service_ids::resolve(&app.store, viewer.tenant(), form, FURTHER_SERVICES).await?;
-    let mut ids = list::parse(resolved.value(FIRST_SERVICE));
-    ids.extend(list::parse(resolved.value(FURTHER_SERVICES)));
-    sent.remove(FIRST_SERVICE);
-    sent.set(FURTHER_SERVICES, list::format(&ids));
+    for field in [FIRST_SERVICE, FURTHER_SERVICES] {
+        if form.has(field) {
+            sent.set(field, form.value(field).to_owned());
+        }
+    }
+    named::resolve(store, tenant, &mut sent, FIRST_SERVICE, Kind::Service).await?;
+    named::resolve_services(store, tenant, &mut sent, FURTHER_SERVICES, MAX_SERVICES).await?;
+    if sent.has(FURTHER_SERVICES) {
+        let mut ids = list::parse(sent.value(FIRST_SERVICE));
+        ids.extend(list::parse(sent.value(FURTHER_SERVICES)));
+        sent.remove(FIRST_SERVICE);
+        sent.set(FURTHER_SERVICES, list::format(&ids));
+    }
     Ok(sent)
 }
 
@@ -265,13 +275,8 @@ async fn with_all_services(
 pub(in crate::dashboard) async fn edit_form(app: App, request: Request) -> ApiResult {
     let viewer = Viewer::write(&app, &request, Section::Changes).await?;
     let change = find(&app, viewer.tenant(), request.id()?).await?;
-    form_page(
-        &app,
-        &viewer,
-        present_form(&change, viewer.zone),
-        Some(&change),
-    )
-    .await
+    let form = present_form(&change, viewer.zone);
+    form_page(&viewer, form, Some(&change))
 }
 
 /// Returns the form with the present values of a change.
@@ -291,11 +296,8 @@ fn value_of(change: &Change, field: ChangeField, zone: Zone) -> String {
         ChangeField::RiskLevel => change.risk_level.to_string(),
         ChangeField::Status => change.status.to_string(),
         ChangeField::Service => {
-            let id = change
-                .service
-                .as_ref()
-                .map(|service| service.id.to_string());
-            id.unwrap_or_default()
+            let service = change.service.as_ref();
+            service.map(|one| one.name.clone()).unwrap_or_default()
         }
         ChangeField::Services => {
             let further = change.all_services().iter().skip(1);
@@ -306,8 +308,8 @@ fn value_of(change: &Change, field: ChangeField, zone: Zone) -> String {
         ChangeField::Environment(environment) => word((environment.of)(change).as_ref()),
         ChangeField::ShortText(text) => (text.field.of)(change).clone().unwrap_or_default(),
         ChangeField::Host => {
-            let id = change.host_ref.as_ref().map(|host| host.id.to_string());
-            id.unwrap_or_default()
+            let host = change.host_ref.as_ref();
+            host.map(|one| one.hostname.clone()).unwrap_or_default()
         }
         ChangeField::Tags => list::format(&change.tags),
         ChangeField::Links => {
@@ -337,10 +339,8 @@ pub(in crate::dashboard) async fn update(app: App, mut request: Request) -> ApiR
     let form = request.form().await?;
     let change = find(&app, viewer.tenant(), id).await?;
     let present = present_form(&change, viewer.zone);
-    let overtaken = form.overtaken(&present, &EDIT_FIELDS);
-    if !overtaken.is_empty() {
-        let refused = refuse_overtaken(&form, &overtaken, &present);
-        return form_page(&app, &viewer, refused, Some(&change)).await;
+    if let Some(refused) = form.refuse_overtaken(&present, &EDIT_FIELDS) {
+        return form_page(&viewer, refused, Some(&change));
     }
     match save(&app, &viewer, id, &form).await {
         Ok(()) => Ok(page::see_other(&format!("/changes/{id}"))),
@@ -350,35 +350,15 @@ pub(in crate::dashboard) async fn update(app: App, mut request: Request) -> ApiR
             let form = form
                 .with_missing(present_form(&change, viewer.zone))
                 .refuse(&invalid);
-            form_page(&app, &viewer, form, Some(&change)).await
+            form_page(&viewer, form, Some(&change))
         }
         Err(error) => Err(error.into()),
     }
 }
 
-/// Returns the form with its changes and with the present values of all other fields. To
-/// send it again replaces what others have changed.
-fn refuse_overtaken(form: &Form, overtaken: &[&Field], present: &Form) -> Form {
-    let mut refused = form.without_unchanged(&EDIT_FIELDS);
-    refused.remove(SHOWN);
-    let mut refused = refused.with_missing(present.clone());
-    for field in overtaken {
-        let now = format::visible(&format::excerpt(present.value(field.name)));
-        let now = if now.is_empty() {
-            "nothing".to_owned()
-        } else {
-            format!("\u{201c}{now}\u{201d}")
-        };
-        let message =
-            format!("was changed to {now} since you opened this page; save again to replace that");
-        refused = refused.refuse_field(field.name, message);
-    }
-    refused
-}
-
 async fn save(app: &App, viewer: &Viewer, id: ChangeId, form: &Form) -> Result<(), StoreError> {
     let changed = form.without_unchanged(&EDIT_FIELDS);
-    let sent = with_all_services(app, viewer, form, changed).await?;
+    let sent = with_ids(app, viewer, form, changed).await?;
     let patch: ChangePatch = sent.patch(&EDIT_FIELDS, app.now().into()).await?;
     let tenant = viewer.tenant();
     let mut tx = app.store.begin_for(tenant).await?;

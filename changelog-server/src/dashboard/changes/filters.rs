@@ -1,20 +1,18 @@
 //! The query string of the list of changes: that of the API, and `range` for a span of
 //! time that ends now. The filter form is converted to it.
 
-use changelog_core::limits::MAX_QUERY_WORDS;
 use changelog_core::query::Pairs;
-use changelog_core::text::{closest, composed};
-use changelog_core::{
-    ChangeFilter, Invalid, Status, Timestamp, Violation, ViolationCode, Violations, list,
-};
+use changelog_core::{ChangeFilter, Invalid, Status, Timestamp, ViolationCode, Violations, list};
 
 use crate::app::App;
 use crate::dashboard::names;
+use crate::dashboard::parts::filter_errors::refuse_filters;
 use crate::dashboard::parts::form::Form;
-use crate::dashboard::parts::time_ranges::{TIME_RANGES, TimeRange};
+use crate::dashboard::parts::named::{self, Kind};
+use crate::dashboard::parts::time_ranges::{RANGE, TIME_RANGES, TimeRange};
 use crate::dashboard::parts::viewer::Viewer;
-use crate::dashboard::parts::{format, zone};
-use crate::store::{Store, StoreError, Tenant};
+use crate::dashboard::parts::zone;
+use crate::store::{Store, StoreError, Tenant, existing};
 
 /// The parameters that take several words: a form repeats the name, the API separates
 /// the words by commas.
@@ -35,9 +33,6 @@ const LABELS: [(&str, &str); 12] = [
     ("status", "Status"),
     ("not_status", "Status"),
 ];
-
-/// The names that a name that does not exist is compared with.
-const NAMES_COMPARED: u64 = 1_000;
 
 /// What the page and the downloads read from a query string.
 pub(in crate::dashboard) struct Selection {
@@ -75,9 +70,6 @@ impl Selection {
         Ok(Self { filter, range })
     }
 }
-
-/// The parameter with the name of a [`TimeRange`].
-pub(super) const RANGE: &str = "range";
 
 /// Converts the filter form to the query string: without empty fields, with ids for
 /// names and RFC 3339 for times. Values that cannot be converted become errors of the
@@ -131,20 +123,16 @@ pub(super) async fn canonical_query(
             "service" | "host" if is_repeated(&form, name) => {
                 errors.push((name, "Enter one name".to_owned()));
             }
-            "service" => {
-                if let Some(service) = store.service_named(tenant, &composed(value)).await? {
-                    pairs.push(("service_id", service.id.to_string()));
+            "service" | "host" => {
+                let kind = if name == "host" {
+                    Kind::Host
                 } else {
-                    let names = store.service_names_from(tenant, "", NAMES_COMPARED).await?;
-                    errors.push((name, unknown_name("service", value, &names)));
-                }
-            }
-            "host" => {
-                if let Some(host) = store.host_named(tenant, &composed(value)).await? {
-                    pairs.push(("host_id", host.id.to_string()));
-                } else {
-                    let names = store.host_names_from(tenant, "", NAMES_COMPARED).await?;
-                    errors.push((name, unknown_name("host", value, &names)));
+                    Kind::Service
+                };
+                match named::id_of(store, tenant, kind, value).await? {
+                    Ok(id) if name == "host" => pairs.push(("host_id", id)),
+                    Ok(id) => pairs.push(("service_id", id)),
+                    Err(message) => errors.push((name, message)),
                 }
             }
             // The form sends the name as well, which may have been edited.
@@ -167,21 +155,6 @@ fn is_repeated(form: &Form, name: &str) -> bool {
     form.pairs().filter(|(found, _)| *found == name).count() > 1
 }
 
-/// Says that a name does not exist, and which one may be meant.
-fn unknown_name(noun: &str, given: &str, names: &[String]) -> String {
-    let folded: Vec<String> = names.iter().map(|name| name.to_lowercase()).collect();
-    let near = closest(given, folded.iter().map(String::as_str));
-    let near = near.and_then(|near| folded.iter().position(|name| name == near));
-    let given = format::visible(&format::excerpt(given));
-    match near {
-        Some(index) => format!(
-            "No {noun} named \"{given}\". Did you mean {}?",
-            format::visible(&names[index])
-        ),
-        None => format!("No {noun} named \"{given}\""),
-    }
-}
-
 /// Returns the error for an author without changes whose name nobody has.
 pub(super) async fn unknown_author(
     store: &Store,
@@ -193,7 +166,7 @@ pub(super) async fn unknown_author(
     }
     let all = names::people(store, tenant, "").await?;
     let exists = all.iter().any(|name| name.eq_ignore_ascii_case(given));
-    Ok((!exists).then(|| unknown_name("person or API key", given, &all)))
+    Ok((!exists).then(|| named::unknown_name("person or API key", given, &all)))
 }
 
 /// Returns the name of the API key or person with an id.
@@ -205,10 +178,8 @@ pub(super) async fn author_name(
     let Ok(id) = uuid::Uuid::try_parse(id) else {
         return Ok(None);
     };
-    match store.api_key_of(tenant, id.into()).await {
-        Ok(key) => return Ok(Some(key.name)),
-        Err(StoreError::NotFound) => {}
-        Err(error) => return Err(error),
+    if let Some(key) = existing(store.api_key_of(tenant, id.into()).await)? {
+        return Ok(Some(key.name));
     }
     let people = store.actors(tenant).await?.into_iter();
     let mut of_id = people.filter(|actor| actor.actor_id == Some(id.into()));
@@ -216,38 +187,8 @@ pub(super) async fn author_name(
 }
 
 /// Adds the violations of a query string to the form, each at its field.
-pub(super) fn refuse(mut form: Form, invalid: &Invalid) -> Form {
-    for violation in &invalid.violations {
-        let parameter = violation.pointer.trim_start_matches('?');
-        let name = match parameter {
-            "service_id" => "service",
-            "host_id" => "host",
-            "tag" => "tags",
-            name => name,
-        };
-        let label = LABELS.iter().find(|(field, _)| *field == name);
-        let message = message(violation, parameter, label.map(|(_, label)| *label));
-        let field = label.map_or("", |(field, _)| field);
-        form = form.refuse_field(field, message);
-    }
-    if invalid.more > 0 {
-        form = form.refuse_field("", format!("{} more errors", invalid.more));
-    }
-    form
-}
-
-fn message(violation: &Violation, parameter: &str, label: Option<&str>) -> String {
-    let shown = format::visible(&format::excerpt(parameter));
-    match (&violation.code, parameter, label) {
-        (ViolationCode::UnknownField, ..) => format!("Unknown filter: {shown}"),
-        (_, "since" | "until", Some(label)) => format!("\"{label}\" isn't a valid date and time"),
-        (_, "service_id" | "host_id", Some(label)) => format!("{label}: not a valid id"),
-        (ViolationCode::TooMany, "text" | "q", _) => {
-            format!("Search for at most {MAX_QUERY_WORDS} different words")
-        }
-        (_, _, Some(label)) => format!("{label} {}", violation.message),
-        (_, _, None) => format!("{shown} {}", violation.message),
-    }
+pub(super) fn refuse(form: Form, invalid: &Invalid) -> Form {
+    refuse_filters(form, invalid, &LABELS)
 }
 
 #[cfg(test)]
@@ -279,20 +220,5 @@ mod tests {
         );
         assert_eq!(read("range=2h"), Err(vec!["?range".to_owned()]));
         assert_eq!(read("range=2h&x=1"), Err(vec!["?x".to_owned()]));
-    }
-
-    #[test]
-    fn unknown_names_have_a_suggestion() {
-        let names = ["payments".to_owned(), "Search".to_owned()];
-        for (given, expected) in [
-            ("pay", "No service named \"pay\". Did you mean payments?"),
-            (
-                "serach",
-                "No service named \"serach\". Did you mean Search?",
-            ),
-            ("kafka", "No service named \"kafka\""),
-        ] {
-            assert_eq!(unknown_name("service", given, &names), expected);
-        }
     }
 }

@@ -9,28 +9,21 @@ use changelog_core::{Change, ChangeFilter, Environment, RiskLevel, Status, Times
 use chrono::NaiveDate;
 
 use super::chips::{self, Chip};
-use super::filters::{self, RANGE, Selection};
+use super::filters::{self, Selection};
 use crate::app::App;
 use crate::blocking_pool;
 use crate::dashboard::around;
 use crate::dashboard::parts::form::Form;
 use crate::dashboard::parts::pager::Pager;
 use crate::dashboard::parts::query_string::{address, with, without};
-use crate::dashboard::parts::time_ranges::{TIME_RANGES, TimeRange};
+use crate::dashboard::parts::time_ranges::{self, Choice};
 use crate::dashboard::parts::viewer::{Section, Viewer};
 use crate::dashboard::parts::{assets, format, page, zone};
-use crate::store::{SavedView, StoreError};
+use crate::store::{SavedView, existing};
 use crate::web::{ApiError, ApiResult, Request};
 
 /// The numbers of changes on a page that one can choose.
 const PAGE_SIZES: [u64; 3] = [25, 50, 100];
-
-/// A choice of one address among several.
-struct Choice {
-    label: String,
-    address: String,
-    is_current: bool,
-}
 
 #[derive(Template)]
 #[template(path = "changes/list.html")]
@@ -156,7 +149,12 @@ pub(in crate::dashboard) async fn get(app: App, request: Request) -> ApiResult {
         form,
         title: chips::title(&chips),
         chips,
-        time_ranges: time_ranges(&first_page, &selection),
+        time_ranges: time_ranges::choices(
+            "/changes",
+            &first_page,
+            selection.range.map_or("", |range| range.name),
+            filter.since.is_some() || filter.until.is_some(),
+        ),
         page_sizes: page_sizes(&first_page, filter.per_page),
         environments: Environment::WORDS,
         risks: RiskLevel::WORDS,
@@ -194,25 +192,6 @@ fn has_no_words(text: &str) -> bool {
     !text.trim().is_empty() && changelog_core::text::query_words(text).is_empty()
 }
 
-/// Returns the spans of time that end now, and all time.
-fn time_ranges(query: &str, selection: &Selection) -> Vec<Choice> {
-    let query = without(query, &["since", "until", RANGE]);
-    let ranges = TIME_RANGES.iter().map(|range: &TimeRange| Choice {
-        label: range.label.to_owned(),
-        address: address("/changes", &with(&query, RANGE, range.name)),
-        is_current: selection
-            .range
-            .is_some_and(|chosen| chosen.name == range.name),
-    });
-    let filter = &selection.filter;
-    let all = Choice {
-        label: "Any time".to_owned(),
-        address: address("/changes", &query),
-        is_current: filter.since.is_none() && filter.until.is_none(),
-    };
-    std::iter::once(all).chain(ranges).collect()
-}
-
 fn page_sizes(query: &str, chosen: u64) -> Vec<Choice> {
     let sizes = PAGE_SIZES.iter().map(|size| Choice {
         label: size.to_string(),
@@ -240,14 +219,14 @@ pub(super) async fn filter_values(
         values.set(&name, value.into_owned());
     }
     if let Some(id) = filter.service_id {
-        let service = if_found(app.store.service(tenant, id).await)?;
+        let service = existing(app.store.service(tenant, id).await)?;
         values.set(
             "service",
             service.map(|found| found.name).unwrap_or_default(),
         );
     }
     if let Some(id) = filter.host_id {
-        let host = if_found(app.store.host(tenant, id).await)?;
+        let host = existing(app.store.host(tenant, id).await)?;
         values.set("host", host.map(|found| found.hostname).unwrap_or_default());
     }
     if let Some(author) = &filter.created_by {
@@ -269,12 +248,4 @@ pub(super) async fn filter_values(
         values.set("until", time(&filter.until).unwrap_or_default());
     }
     Ok(values)
-}
-
-fn if_found<T>(found: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
-    match found {
-        Ok(found) => Ok(Some(found)),
-        Err(StoreError::NotFound) => Ok(None),
-        Err(error) => Err(error),
-    }
 }

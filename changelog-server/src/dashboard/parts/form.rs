@@ -34,6 +34,8 @@ pub(crate) struct Field {
     pub(crate) label: &'static str,
     /// Explains the field below it; may be empty.
     pub(crate) hint: &'static str,
+    /// The list of names that completes what is typed, as in `/names/LIST`.
+    pub(crate) names: Option<&'static str>,
 }
 
 /// How a field is shown, and how it becomes JSON.
@@ -68,11 +70,19 @@ impl Field {
             kind,
             label,
             hint: "",
+            names: None,
         }
     }
 
     pub(crate) const fn hint(self, hint: &'static str) -> Self {
         Self { hint, ..self }
+    }
+
+    pub(crate) const fn completed_from(self, names: &'static str) -> Self {
+        Self {
+            names: Some(names),
+            ..self
+        }
     }
 
     /// Returns a required field that the template writes itself, with its label.
@@ -82,6 +92,11 @@ impl Field {
 
     pub(crate) fn is_required(&self) -> bool {
         matches!(self.kind, FieldKind::Required)
+    }
+
+    /// Whether the field takes several names.
+    pub(crate) fn is_list(&self) -> bool {
+        matches!(self.kind, FieldKind::List)
     }
 
     pub(crate) fn is_multiline(&self) -> bool {
@@ -337,16 +352,6 @@ impl Form {
 
     pub(crate) fn is_refused(&self) -> bool {
         !self.errors.is_empty()
-    }
-
-    /// Returns all error messages with the names of their fields.
-    pub(crate) fn all_errors(&self) -> impl Iterator<Item = String> {
-        let errors = self.errors.iter();
-        errors.flat_map(|(field, messages)| {
-            messages
-                .iter()
-                .map(move |message| format!("{field} {message}"))
-        })
     }
 
     /// Returns the error messages of the whole form.

@@ -6,6 +6,7 @@ use std::fmt::Write;
 use sha2::{Digest, Sha256};
 
 use super::form::{Field, Form};
+use super::format;
 use super::zone::Zone;
 
 /// The field with the hashes of the values that the form showed, as `name=hash`,
@@ -39,9 +40,36 @@ impl Form {
 }
 
 impl Form {
+    /// Refuses to replace what others have changed since the form was shown; `present` is a
+    /// form with the present values. Returns the form with its changes, and with the present
+    /// values of all other fields: to send it again replaces the values of others. Returns
+    /// `None` if there are none to replace.
+    pub(crate) fn refuse_overtaken(&self, present: &Self, fields: &[Field]) -> Option<Self> {
+        let overtaken = self.overtaken(present, fields);
+        if overtaken.is_empty() {
+            return None;
+        }
+        let mut refused = self.without_unchanged(fields);
+        refused.remove(SHOWN);
+        let mut refused = refused.with_missing(present.clone());
+        for field in overtaken {
+            let now = format::visible(&format::excerpt(present.value(field.name)));
+            let now = if now.is_empty() {
+                "nothing".to_owned()
+            } else {
+                format!("\u{201c}{now}\u{201d}")
+            };
+            let message = format!(
+                "was changed to {now} since you opened this page; save again to replace that"
+            );
+            refused = refused.refuse_field(field.name, message);
+        }
+        Some(refused)
+    }
+
     /// Returns the fields that this form changes and that others have changed since it was
-    /// shown, to another value. `present` is a form with the present values.
-    pub(crate) fn overtaken<'f>(&self, present: &Self, fields: &'f [Field]) -> Vec<&'f Field> {
+    /// shown, to another value.
+    fn overtaken<'f>(&self, present: &Self, fields: &'f [Field]) -> Vec<&'f Field> {
         let zone = self.zone();
         let is_overtaken = |field: &&Field| {
             let (Some(shown), Some(now)) = (self.shown(field), present.shown(field)) else {

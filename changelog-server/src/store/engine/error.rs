@@ -3,6 +3,15 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+/// Returns what was found; `None` if it does not exist.
+pub(crate) fn existing<T>(found: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(StoreError::NotFound) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// PostgreSQL's code for a lock that was not acquired within `lock_timeout`.
 const LOCK_NOT_AVAILABLE: &str = "55P03";
 

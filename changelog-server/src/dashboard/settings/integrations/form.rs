@@ -1,5 +1,6 @@
 //! The form of a connection.
 
+use changelog_core::limits::MAX_FILTER_VALUES;
 use changelog_core::{
     ConnectionPatch, EventFilter, EventKind, Invalid, NewConnection, Receiver, ServiceId,
     ViolationCode, Violations, list,
@@ -8,7 +9,7 @@ use changelog_core::{
 use super::kinds::OfferedKind;
 use crate::app::App;
 use crate::dashboard::parts::form::{Field, FieldKind, Form};
-use crate::dashboard::parts::service_ids;
+use crate::dashboard::parts::named;
 use crate::integrations::target::Target;
 use crate::store::{Connection, StoreError, Tenant};
 
@@ -180,7 +181,8 @@ async fn prepared(
         problems.add(format!("/{EVENTS}"), ViolationCode::Required, message);
         return Ok(problems.into_result(form)?);
     }
-    service_ids::resolve(&app.store, tenant, &form, SERVICES).await
+    named::resolve_services(&app.store, tenant, &mut form, SERVICES, MAX_FILTER_VALUES).await?;
+    Ok(form)
 }
 
 /// All kinds of events are no condition.
