@@ -21,6 +21,10 @@ use crate::base::failure::{Failure, Outcome};
 use crate::environment::app::{App, SPOOL_AFTER, within_spool_time};
 use crate::environment::last_change;
 
+/// How often the journal of a running command is touched: if `chlog` is killed, the end of
+/// its change is wrong by at most as much.
+const TOUCH_INTERVAL: Duration = Duration::from_secs(5);
+
 /// Records a command from its start to its end.
 pub(crate) struct RunRecorder {
     client: Client,
@@ -65,6 +69,7 @@ impl RunRecorder {
         entry.update = Some(on_kill);
         let journal = Journal::begin(&entry).ok();
         let state = Arc::new(Mutex::new(State { entry, journal }));
+        tokio::spawn(touch_journal(Arc::clone(&state)));
         let owner = Owner::of(app)?;
         let create = {
             let (client, state) = (client.clone(), Arc::clone(&state));
@@ -185,6 +190,18 @@ impl RunRecorder {
         };
         end_journal(&state);
         outcome
+    }
+}
+
+/// Stores from time to time that this process lives, until the journal has ended.
+async fn touch_journal(state: Arc<Mutex<State>>) {
+    loop {
+        tokio::time::sleep(TOUCH_INTERVAL).await;
+        let state = state.lock().unwrap_or_else(PoisonError::into_inner);
+        match &state.journal {
+            Some(journal) => journal.touch(),
+            None => return,
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use changelog_core::{
 use serde::{Deserialize, Serialize};
 
 use super::draft::{checked_input, rejects_only_time, warn_clock_ahead};
-use crate::base::failure::Outcome;
+use crate::base::failure::{Outcome, note};
 use crate::base::time;
 use crate::input::flags::name_flags;
 use crate::input::names::{self, Missing, non_empty};
@@ -187,25 +187,59 @@ impl Update {
             if let Some(at) = late_status {
                 set_times(&mut patch, &change, at);
             }
+            if patch == ChangePatch::default() {
+                return Ok(change);
+            }
             patch = patch.checked(time::now())?;
         }
         send_patch(client, id, patch, self.has_given_times).await
     }
 }
 
-/// Adds the time at which a change reached its new status, unless the update has it.
+/// Applies a status that a change reached at `at` to what the change is now: adds the time,
+/// unless the update has it, and leaves the status as it is if it was changed since.
 fn set_times(patch: &mut ChangePatch, change: &Change, at: Timestamp) {
-    let Some(status) = patch.status.as_ref().filter(|to| **to != change.status) else {
+    let Some(status) = patch.status.clone() else {
         return;
     };
-    if *status == Status::InProgress {
-        patch.started_at.get_or_insert(Some(at));
-    } else if status.is_ended() {
+    let given = if status.is_ended() {
+        patch.ended_at
+    } else {
+        patch.started_at
+    };
+    let at = given.flatten().unwrap_or(at);
+    if is_moved_since(change, &status, at) {
+        note(&format!(
+            "the status of {} stays {}: it was changed after this update was made",
+            change.id, change.status
+        ));
+        patch.status = None;
+        patch.outcome = None;
+        patch.reason = None;
+        patch.ended_at = None;
+    }
+    if status == Status::InProgress {
+        // A change that is opened again keeps its start.
+        if change.started_at.is_none_or(|start| at < start) {
+            patch.started_at.get_or_insert(Some(at));
+        }
+    } else if patch.status.is_some() && status.is_ended() && status != change.status {
         // A clock that was set back must not end the change before its start.
         let start = patch.started_at.flatten().or(change.started_at);
         patch
             .ended_at
             .get_or_insert(Some(start.map_or(at, |start| at.max(start))));
+    }
+}
+
+/// Returns whether a change has got its status after an update to `status` was made.
+fn is_moved_since(change: &Change, status: &Status, at: Timestamp) -> bool {
+    let since = |time: Option<Timestamp>| time.is_some_and(|time| time >= at);
+    match &change.status {
+        present if present == status => false,
+        Status::Planned => false,
+        Status::InProgress => *status == Status::Planned && since(change.started_at),
+        _ => since(change.ended_at),
     }
 }
 

@@ -533,8 +533,13 @@ async fn an_unobserved_outcome_is_recorded_as_unknown(app: TestApp) {
     let _ = child.kill();
     let _ = child.wait();
     signal(command, "KILL");
+    // The next command, which may come much later, is not the end.
+    let killed = chrono::Utc::now().timestamp_millis();
+    sleep(Duration::from_millis(50)).await;
     app.chlog().arg("list").assert().success();
     let change = newest(&app).await;
+    let ended: Timestamp = text(&change["ended_at"]).parse().expect("a time");
+    assert!(ended.millis() <= killed, "{change}");
     assert_eq!(change["status"], "rolled_back");
     assert_eq!(change["outcome"], "unknown");
     let id = change["id"].as_str().expect("an id");

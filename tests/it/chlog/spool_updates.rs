@@ -1,7 +1,9 @@
 //! Updates wait for the server as well, also those of changes that still wait.
 
 use std::fs;
+use std::path::PathBuf;
 
+use changelog_core::Timestamp;
 use serde_json::{Value, json};
 
 use crate::chlog::spool::{chlog_through, spool_folder, spooled_files};
@@ -11,6 +13,7 @@ use changelog_tests::{FaultyProxy, ProxyMode, TestApp, on_one};
 on_one!(
     a_queued_change_is_updated_by_the_id_that_was_printed,
     updates_of_recorded_changes_are_queued,
+    a_queued_status_does_not_replace_a_later_one,
     an_update_of_a_rejected_change_waits_with_it,
     a_command_updates_its_change_while_the_server_is_unavailable,
 );
@@ -129,6 +132,41 @@ async fn updates_of_recorded_changes_are_queued(app: TestApp) {
     assert_eq!(change["status"], "rolled_back");
     assert_eq!(change["risk_level"], "high");
     assert_eq!(change["tags"], json!(["a", "other", "b"]));
+}
+
+async fn a_queued_status_does_not_replace_a_later_one(app: TestApp) {
+    let proxy = FaultyProxy::in_front_of(&app.server.address, ProxyMode::Closing);
+    let through = |arguments: &[&str]| chlog_through(&app, &proxy, arguments);
+    for (first, queued, later) in [
+        ("planned", "start", "completed"),
+        ("in_progress", "done", "rolled_back"),
+    ] {
+        let body = json!({ "title": "Switch", "status": first });
+        let id = app.key().create("/api/changes", body).await;
+        proxy.set_mode(ProxyMode::Closing);
+        let before = chrono::Utc::now().timestamp_millis();
+        through(&[queued, &id, "--format", "ids"]).succeeds();
+        // Meanwhile another user, whose request arrives.
+        let path = format!("/api/changes/{id}");
+        let patch = json!({ "status": later });
+        let expected = app.key().patch(&path, patch).await.data(200);
+        proxy.set_mode(ProxyMode::Forward);
+        let flushed = through(&["spool", "flush"]).succeeds();
+        let note = format!("the status of {id} stays {later}");
+        assert!(flushed.stderr.contains(&note), "{}", flushed.stderr);
+        let change = app.key().get(&path).await.data(200);
+        for field in ["status", "outcome", "ended_at"] {
+            assert_eq!(change[field], expected[field], "{queued}: {field}");
+        }
+        let time = |field: &str| -> Timestamp { text(&change[field]).parse().expect("a time") };
+        assert!(time("started_at") < time("ended_at"), "{change}");
+        if queued == "start" {
+            // It was started when the user said so.
+            assert!(time("started_at").millis() >= before, "{change}");
+            assert_ne!(change["started_at"], expected["started_at"]);
+        }
+    }
+    assert_eq!(spooled_files(&spool_folder(&app)), Vec::<PathBuf>::new());
 }
 
 /// Sets the tags of a change without `chlog`, which would send queued changes.

@@ -7,8 +7,11 @@
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
-use super::entry::SpoolEntry;
+use chrono::{DateTime, Utc};
+
+use super::entry::{SpoolEntry, SpoolFile};
 use super::folder;
 use crate::base::private_fs;
 
@@ -47,6 +50,12 @@ impl Journal {
         }
     }
 
+    /// Stores that this process lives: if it is killed, its change has ended about now.
+    pub(crate) fn touch(&self) {
+        // On failure the change has an earlier end.
+        let _ = self.lock.set_modified(SystemTime::now());
+    }
+
     /// Removes the entry: the outcome of the command is known.
     pub(crate) fn end(self) {
         let _ = fs::remove_file(process_file(&self.path));
@@ -83,15 +92,36 @@ pub(super) fn recover(spool: &Path) -> io::Result<()> {
             Err(TryLockError::WouldBlock) => continue,
             Err(TryLockError::Error(error)) => return Err(error),
         }
-        if !is_at(&file, &path) || is_running(&path) {
+        if !is_at(&file, &path) {
+            continue;
+        }
+        if is_running(&path) {
+            let _ = file.set_modified(SystemTime::now());
             continue;
         }
         if let Some(name) = path.file_name() {
-            fs::rename(&path, spool.join(name))?;
+            move_ended(&file, &path, &spool.join(name))?;
         }
         let _ = fs::remove_file(process_file(&path));
     }
     Ok(())
+}
+
+/// Moves an entry whose command has ended: when it was last known to run.
+fn move_ended(file: &File, path: &Path, target: &Path) -> io::Result<()> {
+    let known = DateTime::<Utc>::from(file.metadata()?.modified()?);
+    if let Some(SpoolFile {
+        entry: Ok(mut entry),
+        ..
+    }) = SpoolFile::read(path.to_owned())
+        && let Some(update) = &mut entry.update
+    {
+        update.made_at = Some(known.into());
+        entry.write_to(target)?;
+        return fs::remove_file(path);
+    }
+    // One that cannot be read is reported when it is to be sent.
+    fs::rename(path, target)
 }
 
 /// Returns the file that has the process of an entry's command: its id, and its start.
