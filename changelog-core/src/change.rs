@@ -194,6 +194,10 @@ pub struct Change {
     pub created_at: Timestamp,
     /// The time of the last update.
     pub updated_at: Timestamp,
+    /// Who made the last update; absent if there was none, and unless a list is asked for
+    /// it with `include=updated_by`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub updated_by: Option<Author>,
 }
 
 impl Change {

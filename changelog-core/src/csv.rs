@@ -14,7 +14,7 @@ use crate::change::fields::{FIELDS, FieldKind, ShortText};
 use crate::text::is_format;
 
 /// The id, services and host by name, and what the service sets.
-const COLUMN_COUNT: usize = FIELDS.len() + 8;
+const COLUMN_COUNT: usize = FIELDS.len() + 9;
 
 /// The columns of a change.
 pub const COLUMNS: [&str; COLUMN_COUNT] = {
@@ -33,6 +33,7 @@ pub const COLUMNS: [&str; COLUMN_COUNT] = {
     columns[column + 1] = "created_at";
     columns[column + 2] = "created_by";
     columns[column + 3] = "updated_at";
+    columns[column + 4] = "updated_by";
     columns
 };
 
@@ -87,6 +88,7 @@ pub fn row(change: &Change) -> Vec<String> {
     cells.push(change.created_at.to_string());
     cells.push(object_cell(change.created_by.as_ref()));
     cells.push(change.updated_at.to_string());
+    cells.push(object_cell(change.updated_by.as_ref()));
     cells
 }
 
@@ -120,9 +122,8 @@ pub fn object<'a>(row: impl IntoIterator<Item = (&'a str, &'a str)>) -> Map<Stri
         let value = match column {
             // A cell that is not JSON stays a string, which is then reported as
             // a value of the wrong type.
-            "tags" | "links" | "service_ids" | "services" | "agent" | "created_by" => {
-                serde_json::from_str(&cell).unwrap_or(cell.as_ref().into())
-            }
+            "tags" | "links" | "service_ids" | "services" | "agent" | "created_by"
+            | "updated_by" => serde_json::from_str(&cell).unwrap_or(cell.as_ref().into()),
             _ => cell.as_ref().into(),
         };
         object.insert(column.to_owned(), value);

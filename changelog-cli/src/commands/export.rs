@@ -25,6 +25,6 @@ pub(crate) struct ExportArgs {
 pub(crate) async fn run(mut app: App, args: ExportArgs) -> Outcome {
     app.output.set_default_format(Format::Ndjson);
     let client = app.client()?;
-    let query = args.filter.query(&client).await?;
+    let query = args.filter.query(&client).await?.with_updated_by();
     list::stream(&mut app.output, &client, query, None).await
 }

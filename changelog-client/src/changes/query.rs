@@ -43,6 +43,13 @@ impl ChangeQuery {
         self
     }
 
+    /// Lists changes with [`Change::updated_by`](changelog_core::Change::updated_by). It
+    /// does not narrow the list; streams ignore it.
+    pub fn with_updated_by(mut self) -> Self {
+        self.filter.with_updated_by = true;
+        self
+    }
+
     /// Requires this service, whether it is the first of the change or not.
     pub fn service(mut self, id: impl Into<Option<ServiceId>>) -> Self {
         self.filter.service_id = id.into();

@@ -44,6 +44,8 @@ pub struct ChangeFilter {
     /// Continues after this change, towards older ones. Unlike page numbers, new
     /// changes do not shift it. `count` remains that of the whole list.
     pub before: Option<ChangeCursor>,
+    /// Whether the listed changes have [`Change::updated_by`](super::Change::updated_by).
+    pub with_updated_by: bool,
 }
 
 impl Default for ChangeFilter {
@@ -63,8 +65,23 @@ impl Default for ChangeFilter {
             since: None,
             until: None,
             before: None,
+            with_updated_by: false,
         }
     }
+}
+
+/// The value of `include` with which changes have `updated_by`.
+const UPDATED_BY: &str = "updated_by";
+
+/// Takes `include`.
+fn with_updated_by(query: &mut Query) -> bool {
+    let included = query.one("include");
+    let is_known = included.as_deref().is_none_or(|name| name == UPDATED_BY);
+    if !is_known {
+        let message = format!("must be {UPDATED_BY}");
+        query.add("include", ViolationCode::InvalidFormat, message);
+    }
+    included.is_some() && is_known
 }
 
 impl ChangeFilter {
@@ -80,6 +97,7 @@ impl ChangeFilter {
             since: query.parsed("since"),
             until: query.parsed("until"),
             before: query.parsed("before"),
+            with_updated_by: with_updated_by(&mut query),
             ..Self::selection(&mut query)
         };
         query.finish(filter)
@@ -143,6 +161,7 @@ impl ChangeFilter {
         pairs.push_some("since", self.since);
         pairs.push_some("until", self.until);
         pairs.push_some("before", self.before);
+        pairs.push_some("include", self.with_updated_by.then_some(UPDATED_BY));
         pairs.finish()
     }
 
@@ -298,6 +317,7 @@ mod tests {
             since: Some(now()),
             until: Some(now()),
             before: format!("{id}@2026-11-21T08:30:00.000Z").parse().ok(),
+            with_updated_by: true,
         };
         let selection = ChangeFilter {
             page: 1,
@@ -305,6 +325,7 @@ mod tests {
             since: None,
             until: None,
             before: None,
+            with_updated_by: false,
             ..filter.clone()
         };
         let stream = |changes: &ChangeFilter| StreamFilter {

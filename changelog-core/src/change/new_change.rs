@@ -251,6 +251,7 @@ impl NewChange {
             created_at: now,
             created_by: author,
             updated_at: now,
+            updated_by: None,
         }
     }
 }

@@ -11,8 +11,8 @@ use super::caller::Caller;
 use super::idempotency;
 use crate::app::App;
 use crate::blocking_pool;
-use crate::store::{ChangeJson, ChangeList, Creation, Draft, StoreError};
-use crate::web::{ApiResult, Request, body, reply};
+use crate::store::{ChangeJson, ChangeList, ChangesJson, Created, Creation, Draft, StoreError};
+use crate::web::{ApiError, ApiResult, Request, body, reply};
 
 /// The distance between the times in the ids of two changes of one request, in
 /// nanoseconds: the resolution of the UUIDs version 7.
@@ -58,12 +58,20 @@ const ID_STEP_NANOS: u32 = 250;
                            and its effective time, which holds the place if the change moves meanwhile; `count` \
                            stays that of the whole list",
             example = "018f4e9a-7b1c-7d3e-9a51-2f6c8b7d1e90@2026-01-15T08:30:00.000Z"),
+        ("include" = Option<String>, Query,
+            description = "`updated_by`: the changes have this field, who made the last update", example = "updated_by"),
     ),
     responses((status = 200, description = "A page of changes", body = Page<Change>)))]
 pub(super) async fn list(app: App, request: Request) -> ApiResult {
     let caller = app.caller(&request).await?;
     let filter = request.filter(ChangeFilter::from_query)?;
-    let list = app.store.changes(caller.tenant, &filter).await?;
+    let mut list = app.store.changes(caller.tenant, &filter).await?;
+    if filter.with_updated_by {
+        let json = list.json;
+        let mut changes = blocking_pool::run_sized(json.0.len(), move || json.parse()).await?;
+        app.store.add_updaters(caller.tenant, &mut changes).await?;
+        list.json = blocking_pool::run(move || ChangesJson::of(&changes)).await;
+    }
     Ok(page(&filter, list))
 }
 
@@ -128,12 +136,12 @@ pub(super) async fn create(app: App, mut request: Request) -> ApiResult {
     let now = app.now();
     let mut new: NewChange = body::parse(&bytes, now.into()).await?;
     let keyed = idempotency::keyed_request(&caller, &request, &bytes)?;
-    complete(&app, &caller, std::slice::from_mut(&mut new), |_| {
+    let named = complete(&app, &caller, std::slice::from_mut(&mut new), |_| {
         String::new()
-    })
-    .await?;
+    });
+    let named = named.await;
     let draft = Draft::new(caller.tenant, &caller.actor, new, now)?;
-    let created = idempotency::create_changes(&app, Creation::one(draft, keyed), "").await?;
+    let created = create_or_replay(&app, Creation::one(draft, keyed), "", named).await?;
     let data = created.changes.into_iter().next();
     let location = data.as_ref().map(|one| format!("/api/changes/{}", one.id));
     // The change has been created, so that a failure to read it must not be the answer.
@@ -158,11 +166,11 @@ pub(super) async fn create_many(app: App, mut request: Request) -> ApiResult {
     let bytes = request.json_body().await?;
     let now = app.now();
     let mut new: NewChanges = body::parse(&bytes, now.into()).await?;
-    complete(&app, &caller, &mut new.changes, |index| {
-        format!("/changes/{index}")
-    })
-    .await?;
     let keyed = idempotency::keyed_request(&caller, &request, &bytes)?;
+    let named = complete(&app, &caller, &mut new.changes, |index| {
+        format!("/changes/{index}")
+    });
+    let named = named.await;
     let (tenant, mut actor) = (caller.tenant, caller.actor.clone());
     actor.has_receivers &= new.notify != Some(false);
     // The times in the ids increase, so that sorting by id keeps the order of the list.
@@ -178,12 +186,26 @@ pub(super) async fn create_many(app: App, mut request: Request) -> ApiResult {
     };
     let drafts = blocking_pool::run_sized(bytes.len(), drafts).await?;
     let creation = Creation::list(tenant, drafts, keyed);
-    let created = idempotency::create_changes(&app, creation, "/changes").await?;
+    let created = create_or_replay(&app, creation, "/changes", named).await?;
     Ok(idempotency::created(
         None,
         created.changes,
         created.is_replay,
     ))
+}
+
+/// Creates changes, or finds those that an earlier request created; `pointer` is where the
+/// body has them. If what the changes name does not exist (any more), only finds them.
+async fn create_or_replay(
+    app: &App,
+    creation: Creation,
+    pointer: &str,
+    named: Result<(), StoreError>,
+) -> Result<Created, ApiError> {
+    match named {
+        Ok(()) => idempotency::create_changes(app, creation, pointer).await,
+        Err(refusal) => Ok(idempotency::replayed(app, &creation, refusal).await?),
+    }
 }
 
 /// Adds to new changes what the database knows: the ids of what they name, and the

@@ -103,6 +103,21 @@ pub(crate) async fn create_changes(
     })
 }
 
+/// Returns the changes that an earlier request with the same idempotency key created, for
+/// one that is refused now: what it names may have been renamed since. Without them, returns
+/// the refusal.
+pub(crate) async fn replayed(
+    app: &App,
+    creation: &Creation,
+    refusal: StoreError,
+) -> Result<Created, StoreError> {
+    if !matches!(refusal, StoreError::Invalid(_)) {
+        return Err(refusal);
+    }
+    let found = app.store.replayed(creation, app.now().into()).await?;
+    found.ok_or(refusal)
+}
+
 /// Renders the outcome of a create, for the first request and for a repetition
 /// alike; `name_taken` makes the error for a name that is taken.
 pub(crate) fn answer(

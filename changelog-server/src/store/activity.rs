@@ -13,7 +13,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use sqlx::types::{Json, Text, Uuid};
-use sqlx::{FromRow, Postgres, Sqlite};
+use sqlx::{FromRow, Postgres, QueryBuilder, Sqlite};
 
 use super::actors::{self, NewActor};
 use super::change_notifier::ChangeEntry;
@@ -282,6 +282,56 @@ impl Database {
         rows.extend(created);
         Ok(rows.into_iter().map(StoredEntry::from).collect())
     }
+}
+
+impl Database {
+    /// Reads the newest entries of some resources, one of each, without those of their
+    /// creation.
+    pub(super) async fn newest_entries(
+        &self,
+        tenant: Tenant,
+        kind: ResourceType,
+        ids: &[Uuid],
+    ) -> Result<Vec<StoredEntry>, StoreError> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let rows: Vec<Row> = read!(self.reader(tenant).await?, |db| async {
+            let mut query = select_newest(tenant, &kind, ids);
+            let query = query.build_query_as().persistent(false);
+            query.fetch_all(&mut **db).await
+        })?;
+        Ok(rows.into_iter().map(StoredEntry::from).collect())
+    }
+}
+
+fn select_newest<DB: Dialect>(
+    tenant: Tenant,
+    kind: &ResourceType,
+    ids: &[Uuid],
+) -> QueryBuilder<DB> {
+    let mut query = QueryBuilder::new(
+        "SELECT a.id, a.actor_id, a.key_id, a.actor_name, a.action, a.resource_type, \
+         a.resource_id, a.resource_label, a.metadata, a.created_at, a.address FROM (",
+    );
+    for (index, id) in ids.iter().enumerate() {
+        if index > 0 {
+            query.push(" UNION ALL ");
+        }
+        query.push("SELECT id FROM (SELECT id FROM activity WHERE organization_id = ");
+        DB::bind(&mut query, tenant.uuid().into());
+        query.push(" AND resource_id = ");
+        DB::bind(&mut query, (*id).into());
+        query.push(" AND resource_type = ");
+        DB::bind(&mut query, kind.as_str().into());
+        query.push(" AND action <> 'created' ORDER BY id DESC LIMIT 1) AS one");
+    }
+    query.push(") AS newest LEFT JOIN activity a ON a.organization_id = ");
+    DB::bind(&mut query, tenant.uuid().into());
+    query.push(" AND a.resource_type = ");
+    DB::bind(&mut query, kind.as_str().into());
+    query.push(" AND a.id = newest.id");
+    query
 }
 
 impl Tx {

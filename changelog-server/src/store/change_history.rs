@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use changelog_core::{Action, Change, ResourceType, UserId};
-use changelog_core::{ActorType, ChangeHistory, HistoryEntry};
+use changelog_core::{ActorType, ChangeHistory, HistoryActor, HistoryEntry};
+use sqlx::types::Uuid;
 
 use super::activity::StoredEntry;
 use super::engine::read;
@@ -14,6 +15,9 @@ use super::{Database, StoreError, Tenant};
 /// The name of a person in an organization.
 const NAME: &str = "
 SELECT actor_name FROM activity_actors WHERE organization_id = $1 AND actor_key = $2";
+
+/// The limit on changes whose updates one statement looks up.
+const MAX_PER_STATEMENT: usize = 100;
 
 impl Database {
     /// Reads the history of a change.
@@ -28,17 +32,7 @@ impl Database {
         let mut entries: Vec<HistoryEntry> = entries.into_iter().map(history_entry).collect();
         let mut names = HashMap::new();
         for by in entries.iter_mut().map(|entry| &mut entry.by) {
-            let (ActorType::Person, Some(person)) = (&by.kind, by.id) else {
-                continue;
-            };
-            let person = UserId(person);
-            let name = match names.entry(person) {
-                Entry::Occupied(name) => name.into_mut(),
-                Entry::Vacant(name) => name.insert(self.name_of(tenant, person).await?),
-            };
-            if let Some(name) = name {
-                by.name.clone_from(name);
-            }
+            self.set_name(tenant, by, &mut names).await?;
         }
         let author = |action: &Action| {
             let entry = entries.iter().find(|entry| entry.action == *action)?;
@@ -49,6 +43,54 @@ impl Database {
             updated_by: author(&Action::Updated),
             entries,
         })
+    }
+
+    /// Sets who made the last update of changes.
+    pub async fn add_updaters(
+        &self,
+        tenant: Tenant,
+        changes: &mut [Change],
+    ) -> Result<(), StoreError> {
+        let mut names = HashMap::new();
+        let is_updated = |change: &&mut Change| change.updated_at != change.created_at;
+        let mut updated: Vec<&mut Change> = changes.iter_mut().filter(is_updated).collect();
+        for changes in updated.chunks_mut(MAX_PER_STATEMENT) {
+            let ids: Vec<Uuid> = changes.iter().map(|change| change.id.0).collect();
+            let newest = self.newest_entries(tenant, ResourceType::Change, &ids);
+            let newest = newest.await?.into_iter();
+            let mut by: HashMap<Uuid, HistoryActor> = newest
+                .map(|entry| (entry.entry.resource_id, entry.actor()))
+                .collect();
+            for change in changes {
+                let Some(mut by) = by.remove(&change.id.0) else {
+                    continue;
+                };
+                self.set_name(tenant, &mut by, &mut names).await?;
+                change.updated_by = by.author();
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets the present name of a person. `names` are those that were read before.
+    async fn set_name(
+        &self,
+        tenant: Tenant,
+        by: &mut HistoryActor,
+        names: &mut HashMap<UserId, Option<String>>,
+    ) -> Result<(), StoreError> {
+        let (ActorType::Person, Some(person)) = (&by.kind, by.id) else {
+            return Ok(());
+        };
+        let person = UserId(person);
+        let name = match names.entry(person) {
+            Entry::Occupied(name) => name.into_mut(),
+            Entry::Vacant(name) => name.insert(self.name_of(tenant, person).await?),
+        };
+        if let Some(name) = name {
+            by.name.clone_from(name);
+        }
+        Ok(())
     }
 
     /// Returns the present name of a person who has entries in the activity log.

@@ -173,6 +173,44 @@ async fn services_and_hosts_can_be_named(app: TestApp) {
     let both = json!({ "title": "Both", "service_name": "payments", "service_id": linked.service });
     let errors = pointers("/api/changes", both).await;
     assert_eq!(errors[0].1, "cannot be given together with an id");
+    // A repetition is answered as before, even if the names were changed since.
+    let one = json!({ "title": "Once", "service_name": "payments", "hostname": "web-1" });
+    let all = json!({ "changes": [one, { "title": "Twice", "hostname": "web-1" }] });
+    let send = async |path: &str, body: &Value| {
+        let keyed = key.clone().with("idempotency-key", "named once");
+        keyed.post(path, body.clone()).await
+    };
+    for path in ["/api/changes", "/api/changes/bulk"] {
+        let name = |path: &str, field: &str, name: &str| (path.to_owned(), json!({ field: name }));
+        let body = if path == "/api/changes" { &one } else { &all };
+        let first = send(path, body).await.data(201);
+        let service = format!("/api/services/{}", linked.service);
+        let host = format!("/api/hosts/{}", linked.host);
+        for (path, patch) in [
+            name(&service, "name", "billing"),
+            name(&host, "hostname", "web-9"),
+        ] {
+            key.patch(&path, patch).await.data(200);
+        }
+        let again = send(path, body).await;
+        assert_eq!(again.header("idempotent-replayed"), "true", "{path}");
+        assert_eq!(again.data(201), first, "{path}");
+        // Another body, and a request that was not sent before.
+        let mut other = body.clone();
+        other["title"] = json!("Else");
+        if path == "/api/changes" {
+            send(path, &other)
+                .await
+                .problem(422, "idempotency_key_reused");
+        }
+        key.post(path, body.clone()).await.is(422);
+        for (path, patch) in [
+            name(&service, "name", "Payments"),
+            name(&host, "hostname", "web-1"),
+        ] {
+            key.patch(&path, patch).await.data(200);
+        }
+    }
     // Another organization's names are not found.
     let other = app.with_key(&app.second_organization().key);
     let body = json!({ "title": "Other", "service_name": "payments" });

@@ -66,6 +66,31 @@ async fn each_move_has_who_and_when(app: TestApp) {
     let all = history(&key, &id).await;
     assert_eq!(all["created_by"], first_key(&app));
     assert_eq!(all["updated_by"], owner);
+    // Lists and exports have it on request; others do not.
+    let untouched = key.change("Untouched").await;
+    let list = key.get("/api/changes").await.body(200);
+    assert!(list["data"][0].get("updated_by").is_none(), "{list}");
+    let list = key.get("/api/changes?include=updated_by").await.body(200);
+    let updaters = list["data"].as_array().expect("a list").iter();
+    let updaters: Vec<_> = updaters
+        .map(|change| (text(&change["id"]), change.get("updated_by").cloned()))
+        .collect();
+    assert_eq!(
+        updaters,
+        [(untouched, None), (id.clone(), Some(owner.clone()))]
+    );
+    let unknown = key.get("/api/changes?include=all").await;
+    unknown.problem(400, "malformed_query");
+    for (path, columns) in [("/changes.ndjson", false), ("/changes.csv", true)] {
+        let download = browser.get(path).await.text;
+        let name = &organization.owner_name;
+        let expected = if columns {
+            format!("\"{{\"\"type\"\":\"\"person\"\",\"\"name\"\":\"\"{name}\"\"")
+        } else {
+            format!("\"updated_by\":{{\"type\":\"person\",\"name\":\"{name}\"")
+        };
+        assert_eq!(download.matches(&expected).count(), 1, "{download}");
+    }
     let entries = &all["entries"];
     assert_eq!(
         json!(each(entries, "by")),

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use changelog_tests::shapes;
 use changelog_tests::{TestApp, TestClient, each, on_both, text};
@@ -16,6 +17,7 @@ on_both!(
     a_change_is_found_by_the_beginning_of_its_id,
     what_is_in_progress_happens_now,
     changes_may_start_in_the_same_millisecond,
+    a_cursor_holds_where_two_changes_have_one_place,
 );
 
 const DAY: TimeDelta = TimeDelta::days(1);
@@ -432,4 +434,47 @@ async fn changes_may_start_in_the_same_millisecond(app: TestApp) {
     found.sort_unstable();
     all.sort_unstable();
     assert_eq!(found, all);
+}
+
+/// Creates planned changes until two ids end, as sort keys do, in the same twenty bits.
+async fn two_with_one_place(key: &TestClient) -> [String; 2] {
+    let mut places: BTreeMap<u64, String> = BTreeMap::new();
+    loop {
+        let new = json!({ "title": "One of many", "occurred_at": at(DAY * 5) });
+        let body = json!({ "changes": vec![new; 500] });
+        let created = key.post("/api/changes/bulk", body).await.data(201);
+        for id in each(&created, "id").into_iter().map(text) {
+            let (high, low) = id.parse::<Uuid>().expect("an id").as_u64_pair();
+            let place = ((high & 0xfff) << 8) | ((low >> 54) & 0xff);
+            if let Some(other) = places.insert(place, id.clone()) {
+                return [other, id];
+            }
+        }
+    }
+}
+
+async fn a_cursor_holds_where_two_changes_have_one_place(app: TestApp) {
+    let key = app.key();
+    let started = at(DAY);
+    let mut all = two_with_one_place(&key).await.to_vec();
+    for id in &all {
+        let patched = json!({ "status": "in_progress", "started_at": started });
+        patch(&key, id, patched).await;
+    }
+    let neighbour = json!({ "title": "Next", "status": "completed", "started_at": started });
+    all.push(key.create("/api/changes", neighbour).await);
+    let mut walked = Vec::new();
+    let mut before = String::new();
+    loop {
+        let query = format!("since={started}&per_page=1{before}");
+        let [id] = ids(&key, &query).await.try_into().unwrap_or_default();
+        if id == String::default() {
+            break;
+        }
+        before = format!("&before={id}@{started}");
+        walked.push(id);
+    }
+    walked.sort_unstable();
+    all.sort_unstable();
+    assert_eq!(walked, all);
 }

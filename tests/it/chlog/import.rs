@@ -49,6 +49,7 @@ pub(crate) async fn all_changes(app: &TestApp, key: &str) -> Vec<Value> {
             "created_at",
             "created_by",
             "updated_at",
+            "updated_by",
             "service_ids",
         ] {
             change.remove(own);

@@ -116,8 +116,10 @@ fn chunks(
             .when(|error| matches!(error, StoreError::Overloaded))
             .await?;
         // A page may be 18 MB: parsing it would block an async worker.
+        let mut changes = blocking_pool::run(move || json.parse()).await?;
+        let read = app.store.add_updaters(tenant, &mut changes);
+        read.await?;
         let formatted = blocking_pool::run(move || {
-            let changes = json.parse()?;
             let last = changes.last().map(Change::cursor);
             let is_last = (changes.len() as u64) < per_page;
             for change in changes {

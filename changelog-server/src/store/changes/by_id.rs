@@ -140,16 +140,21 @@ impl Database {
         cursor: ChangeCursor,
     ) -> Result<i64, StoreError> {
         let id = cursor.id.0;
-        if let Some(at) = cursor.at {
-            return Ok(sort_key::at(at.millis(), id).unwrap_or(i64::MAX));
-        }
         let moved: Option<(i64,)> = read!(self.point_reader(tenant).await?, |db| {
             sqlx::query_as(SORT_KEY_OF_MOVED)
                 .bind(tenant.uuid())
                 .bind(id)
                 .fetch_optional(&mut **db)
         })?;
-        Ok(moved.map_or_else(|| sort_key::of(id).unwrap_or(i64::MAX), |(key,)| key))
+        let moved = moved.map(|(key,)| key);
+        let key = match (cursor.at, moved) {
+            // In its millisecond it may have another place than its id says.
+            (Some(at), Some(key)) if sort_key::millis(key) == at.millis() => Some(key),
+            (Some(at), _) => sort_key::at(at.millis(), id),
+            (None, Some(key)) => Some(key),
+            (None, None) => sort_key::of(id),
+        };
+        Ok(key.unwrap_or(i64::MAX))
     }
 }
 

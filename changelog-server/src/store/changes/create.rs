@@ -52,6 +52,30 @@ pub struct Created {
     pub is_replay: bool,
 }
 
+impl Database {
+    /// Finds the changes that an earlier request with the same idempotency key and body
+    /// created, without creating any.
+    ///
+    /// # Errors
+    /// [`StoreError::KeyReused`] if it had another body.
+    pub async fn replayed(
+        &self,
+        creation: &Creation,
+        now: Timestamp,
+    ) -> Result<Option<Created>, StoreError> {
+        let Some(request) = &creation.request else {
+            return Ok(None);
+        };
+        let mut tx = self.begin_for(creation.tenant).await?;
+        let rows = tx.find_keys([request].into_iter()).await?;
+        tx.commit().await?;
+        match rows.first().filter(|row| row.is_valid_at(now)) {
+            Some(row) => creation.replay_of(request, row).map(Some),
+            None => Ok(None),
+        }
+    }
+}
+
 impl Creation {
     /// Creates one change. The pointers of its violations start at the change.
     pub fn one(draft: Draft, request: Option<KeyedRequest>) -> Self {
@@ -96,6 +120,17 @@ impl Creation {
     }
 
     /// Returns what the first request with the same key and body created.
+    fn replay_of(
+        &self,
+        request: &KeyedRequest,
+        row: &IdempotencyRow,
+    ) -> Result<Created, StoreError> {
+        match row.state_for(request)? {
+            KeyState::Replayed(outcome) => Ok(self.replay(&outcome)),
+            _ => Err(StoreError::KeyReused),
+        }
+    }
+
     fn replay(&self, outcome: &Outcome) -> Created {
         let mut created = self.created();
         created.is_replay = true;
@@ -226,10 +261,7 @@ impl Lookup {
         if let Some(request) = &creation.request
             && let Some(row) = self.keys.iter().find(|row| row.is_for(request))
         {
-            return match row.state_for(request)? {
-                KeyState::Replayed(outcome) => Ok(creation.replay(&outcome)),
-                _ => Err(StoreError::KeyReused),
-            };
+            return creation.replay_of(request, row);
         }
         self.check_references(creation)?;
         Ok(creation.created())

@@ -45,6 +45,14 @@ impl ChangesJson {
     pub fn parse(&self) -> Result<Vec<Change>, StoreError> {
         serde_json::from_str(&format!("[{}]", self.0)).map_err(|error| broken(&error))
     }
+
+    /// Formats changes.
+    pub fn of(changes: &[Change]) -> Self {
+        // Keys are strings, and no number is NaN or infinite.
+        let changes = changes.iter().map(serde_json::to_string);
+        let changes: Vec<String> = changes.map(Result::unwrap_or_default).collect();
+        Self(changes.join(","))
+    }
 }
 
 /// A row of the result of [`Page::query`]: the count, and the changes as JSON.
