@@ -38,6 +38,7 @@ impl Fixture {
             "text=web".to_owned(),
             "created_by=terraform".to_owned(),
             format!("before={}@{}", self.change, self.since),
+            "include=updated_by".to_owned(),
         ];
         // Several values of one filter.
         for kinds in [
