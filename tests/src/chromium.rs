@@ -239,6 +239,15 @@ impl Chromium {
         self.chrome("goog/cdp/execute", body).await;
     }
 
+    /// Sets the time zone of pages that are opened from now on.
+    pub async fn set_time_zone(&self, zone: &str) {
+        let body = json!({
+            "cmd": "Emulation.setTimezoneOverride",
+            "params": { "timezoneId": zone },
+        });
+        self.chrome("goog/cdp/execute", body).await;
+    }
+
     /// Sets the width of the window.
     pub async fn set_width(&self, width: u32) {
         let body = json!({

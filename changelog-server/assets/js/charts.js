@@ -11,7 +11,7 @@ function nextMark(mark, key) {
   const isVertical = key === "ArrowUp" || key === "ArrowDown";
   if (isCalendar === isVertical) return marks[index + step];
   if (isVertical) return null;
-  // Weeks are beside each other: the next day in the same row.
+  // Weeks are next to each other: the next day in the same row.
   const top = (one) => Math.round(one.querySelector("rect").getBoundingClientRect().top);
   const row = top(mark);
   const following = step > 0 ? marks.slice(index + 1) : marks.slice(0, index).reverse();

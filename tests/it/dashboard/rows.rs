@@ -10,8 +10,39 @@ on_one!(
     a_change_has_one_line_on_wide_screens,
     filters_are_removed_one_by_one,
     ranges_stay_relative,
+    the_time_zone_can_be_switched,
     lists_of_services_are_searched_and_sorted,
 );
+
+async fn the_time_zone_can_be_switched(app: TestApp) {
+    let Some(browser) = Chromium::start().await else {
+        return;
+    };
+    let change = json!({
+        "title": "Switch", "status": "completed", "occurred_at": "2026-01-15T22:30:00Z",
+    });
+    app.key().create("/api/changes", change).await;
+    browser.set_time_zone("Asia/Tokyo").await;
+    sign_in(&browser, &app, &app.organization).await;
+    browser.open(&format!("{}/changes", app.url())).await;
+    for (zone, day, clock) in [
+        ("Asia/Tokyo", "Friday, 16 January 2026", "07:30"),
+        ("UTC", "Thursday, 15 January 2026", "22:30"),
+        ("Asia/Tokyo", "Friday, 16 January 2026", "07:30"),
+    ] {
+        let shown = format!("[data-zone='{zone}']:not([hidden])");
+        browser.wait_for(&shown).await;
+        assert_eq!(browser.text_of(".day").await, day);
+        assert_eq!(browser.text_of(".row time").await, clock);
+        let other = if zone == "UTC" { "Asia/Tokyo" } else { "UTC" };
+        let button = browser.text_of(&shown).await;
+        assert_eq!(button, format!("Switch to {other}"));
+        // The choice holds on the next page, and without the button.
+        browser.open(&format!("{}/changes", app.url())).await;
+        browser.wait_for(&shown).await;
+        browser.click(&shown).await;
+    }
+}
 
 /// Records changes that are hard to show.
 async fn record_hard_changes(app: &TestApp) {

@@ -51,6 +51,8 @@ struct Detail<'a> {
     history: Vec<ActivityRow>,
     chlog: String,
     curl: String,
+    /// The address of this page.
+    link: String,
 }
 
 /// `GET /changes/ID`
@@ -103,6 +105,7 @@ pub(in crate::dashboard) async fn get(app: App, request: Request) -> ApiResult {
             .into_iter()
             .map(|entry| ActivityRow::new(entry, viewer.zone))
             .collect(),
+        link: format!("{}/changes/{}", app.url(), change.id),
         chlog: format!("chlog show {}", change.id),
         curl: format!(
             "curl -H \"x-api-key: $CHLOG_API_KEY\" {}/api/changes/{}",
