@@ -26,8 +26,8 @@ const DEFAULT_REJECTS_FILE: &str = "import-rejected";
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Existing changes are skipped, so the command can be repeated, also after an interruption and from \
-another machine. A change is recognized by its time, title, service and host; identical lines are \
-imported as separate changes.
+another machine. A change is recognized by its time, title, service and host, and one of an export \
+of the same organization by its ID; identical lines are imported as separate changes.
 
 The file is the output of `chlog export`, or one with at least title and occurred_at; services and \
 hosts are given by name. Lines that cannot be imported are written to FILE.rejected.")]
