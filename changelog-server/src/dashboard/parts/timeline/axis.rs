@@ -13,6 +13,9 @@ const STEPS: [i64; 15] = [
     1, 2, 5, 10, 15, 30, 60, 120, 180, 240, 360, 720, 1_440, 2_880, 10_080,
 ];
 
+/// The most steps from the midnight before a range to its end: the shortest are minutes.
+const MAX_STEPS: i32 = 26 * 60;
+
 /// A time on the axis.
 pub(super) struct Tick {
     pub(super) x: f64,
@@ -31,22 +34,22 @@ pub(super) fn ticks(range: Range, zone: Zone) -> Vec<Tick> {
     let is_elapsed = *step <= 30;
     let step = TimeDelta::minutes(*step);
     let midnight = zone.date(range.from).and_time(NaiveTime::MIN);
+    let start = Timestamp::from(zone.at(midnight));
     let place = |number: i32| {
         let after = step * number;
         if is_elapsed {
-            Some(Timestamp::from(zone.at(midnight)).plus(after))
+            Some(start.plus(after))
         } else {
             Some(zone.at(midnight.checked_add_signed(after)?).into())
         }
     };
+    let places = (0..=MAX_STEPS).map_while(place);
+    let places = places.take_while(|at| *at <= range.to);
+    let mut places: Vec<Timestamp> = places.collect();
+    // What clocks skipped is one place for two steps, and the end of time is one for many.
+    places.dedup();
     let mut ticks = Vec::new();
-    let mut last = None;
-    // Times have an end, where the next one is the same.
-    for at in (0..).map_while(place) {
-        if at > range.to || last == Some(at) {
-            break;
-        }
-        last = Some(at);
+    for at in places {
         let x = range.position(at);
         if (1.5..=98.5).contains(&x) {
             let midnight = zone.start_of_day(zone.date(at));
@@ -116,6 +119,13 @@ mod tests {
                 "2026-10-28T12:00:00Z",
                 "Europe/Berlin",
                 "25 Oct 26 Oct 27 Oct 28 Oct",
+            ),
+            // Clocks go forward at 02:00.
+            (
+                "2026-03-29T00:00:00Z",
+                "2026-03-29T07:00:00Z",
+                "Europe/Berlin",
+                "03:00 04:00 05:00 06:00 07:00 08:00",
             ),
             // Clocks go forward at midnight.
             (
