@@ -103,7 +103,7 @@ fn fits(status: &Status, outcome: &Outcome) -> bool {
 /// change that has failed is rolled back.
 fn implied(before: &Status, outcome: &Outcome) -> Option<Status> {
     let is_contradiction = before.is_ended() && !fits(before, outcome);
-    is_contradiction.then(|| match before {
+    is_contradiction.then_some(match before {
         Status::Completed => Status::RolledBack,
         _ => Status::Completed,
     })

@@ -197,30 +197,7 @@ async fn read_question(
 ) -> Result<Result<(Question, Form), Form>, ApiError> {
     let value = |name| form.value(name).trim();
     let mut errors: Vec<(&str, String)> = Vec::new();
-    // The field has the moment in words, which may be less than the moment.
-    let is_known = value("at").is_empty() || !value("moment").is_empty();
-    let is_same = form.has("was") && value("was") == value("at") && is_known;
-    let mut time = |field: &'static str, name: &'static str| {
-        let text = match name {
-            "at" if is_same => value("moment"),
-            name => value(name),
-        };
-        let at = match zone.parse_past(text, now) {
-            _ if text.is_empty() || text.eq_ignore_ascii_case("now") => return None,
-            Ok(Some(at)) if text.len() <= MAX_TIME_CHARS => return Some(at),
-            Ok(_) => "is not a time such as 14:20, yesterday 14:20 or 2026-11-21 14:20".to_owned(),
-            Err(message) => message,
-        };
-        let excerpt = format::excerpt(text);
-        errors.push((field, format!("\"{excerpt}\" {at}")));
-        None
-    };
-    let at = time("at", "at");
-    // Links of other systems may have no valid range. One that was chosen for another moment
-    // is dropped.
-    let range = time("", "from").zip(time("", "to"));
-    let range = range.filter(|(from, to)| from != to && (is_same || !form.has("was")));
-    let range = range.map(|(from, to)| Range::new(from.min(to), from.max(to)));
+    let (at, range) = read_times(&form, zone, now, &mut errors);
     let window = match value("window") {
         "" => None,
         text => {
@@ -304,6 +281,41 @@ async fn read_question(
         query,
     };
     Ok(Ok((question, form)))
+}
+
+/// Reads the moment and the range of the timeline. Adds an error if the moment is none.
+fn read_times(
+    form: &Form,
+    zone: Zone,
+    now: Timestamp,
+    errors: &mut Vec<(&str, String)>,
+) -> (Option<Timestamp>, Option<Range>) {
+    let value = |name| form.value(name).trim();
+    // The field has the moment in words, which may be less than the moment.
+    let is_known = value("at").is_empty() || !value("moment").is_empty();
+    let is_same = form.has("was") && value("was") == value("at") && is_known;
+    let mut time = |field: &'static str, name: &'static str| {
+        let text = match name {
+            "at" if is_same => value("moment"),
+            name => value(name),
+        };
+        let at = match zone.parse_past(text, now) {
+            _ if text.is_empty() || text.eq_ignore_ascii_case("now") => return None,
+            Ok(Some(at)) if text.len() <= MAX_TIME_CHARS => return Some(at),
+            Ok(_) => "is not a time such as 14:20, yesterday 14:20 or 2026-11-21 14:20".to_owned(),
+            Err(message) => message,
+        };
+        let excerpt = format::excerpt(text);
+        errors.push((field, format!("\"{excerpt}\" {at}")));
+        None
+    };
+    let at = time("at", "at");
+    // Links of other systems may have no valid range. One that was chosen for another moment
+    // is dropped.
+    let range = time("", "from").zip(time("", "to"));
+    let range = range.filter(|(from, to)| from != to && (is_same || !form.has("was")));
+    let range = range.map(|(from, to)| Range::new(from.min(to), from.max(to)));
+    (at, range)
 }
 
 /// Answers the question.

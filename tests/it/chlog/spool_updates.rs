@@ -148,8 +148,8 @@ async fn a_queued_status_does_not_replace_a_later_one(app: TestApp) {
         through(&[queued, &id, "--format", "ids"]).succeeds();
         // Meanwhile another user, whose request arrives.
         let path = format!("/api/changes/{id}");
-        let patch = json!({ "status": later });
-        let expected = app.key().patch(&path, patch).await.data(200);
+        let meanwhile = json!({ "status": later });
+        let expected = app.key().patch(&path, meanwhile).await.data(200);
         proxy.set_mode(ProxyMode::Forward);
         let flushed = through(&["spool", "flush"]).succeeds();
         let note = format!("the status of {id} stays {later}");

@@ -128,8 +128,8 @@ async fn save<P: CatalogPage>(
     form: &Form,
 ) -> Result<(), StoreError> {
     let (tenant, now) = (viewer.tenant(), app.now());
-    let changed = form.without_unchanged(P::FIELDS);
-    let form = P::with_ids(&app.store, tenant, &changed).await?;
+    let form = form.without_unchanged(P::FIELDS);
+    let form = P::with_ids(&app.store, tenant, &form).await?;
     let patch: P::Patch = form.patch(P::FIELDS, now.into()).await?;
     let mut tx = app.store.begin_for(tenant).await?;
     let (item, changes) = P::update(&mut tx, tenant, id, &patch).await?;
