@@ -238,13 +238,15 @@ async fn terminal_output_is_unchanged(app: TestApp) {
     assert_eq!(change["status"], "rolled_back");
 }
 
-/// Writes each signal to a file, and exits after 1.5 s.
-const SIGNAL_COUNTER: &str = r#"
+/// Writes each signal to a file, and exits 1.2 s after the first one, or after 30 s without.
+pub(crate) const SIGNAL_COUNTER: &str = r#"
 for signal in INT TERM HUP USR1; do trap "echo $signal >>caught" $signal; done
 echo ready >ready
 echo ready
 # A signal ends the sleep and not the script.
-for second in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do sleep 0.1; done
+left=300
+while [ $left -gt 0 ] && [ ! -e caught ]; do sleep 0.1; left=$((left - 1)); done
+for tenth in 1 2 3 4 5 6 7 8 9 10 11 12; do sleep 0.1; done
 exit 5
 "#;
 

@@ -5,7 +5,7 @@ use std::fs;
 
 use portable_pty::CommandBuilder;
 
-use crate::chlog::run::{run_on_terminal, set_terminal_environment};
+use crate::chlog::run::{SIGNAL_COUNTER, run_on_terminal, set_terminal_environment};
 use crate::chlog::terraform_run::Module;
 use changelog_tests::{Engine, TestApp, installed, programs};
 
@@ -49,13 +49,6 @@ until [ -s ready ]; do sleep 0.02; done
 SEND || true
 wait $chlog || wait $chlog || true
 ";
-
-/// Writes each signal to a file, and runs long enough to get a second one.
-const SIGNAL_COUNTER: &str = r#"
-for signal in INT TERM; do trap "echo $signal >>caught" $signal; done
-echo ready >ready
-for tenth in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do sleep 0.1; done
-"#;
 
 /// A resource that takes 2.5 s and ignores signals.
 const SLOW_MODULE: &str = r#"
