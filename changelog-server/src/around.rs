@@ -1,5 +1,6 @@
 //! The changes before a moment at which something broke, most suspicious first. Core
-//! ranks the changes; this module selects them, bounded in time and number.
+//! ranks the changes; this module selects them, bounded in time and number. Statements that
+//! do not need each other's results run at the same time, each on its own connection.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,6 +8,7 @@ use changelog_core::change::around::{Affected, Candidate, Ranked, SymptomWord, r
 use changelog_core::limits::MAX_WINDOW_MINUTES;
 use changelog_core::{Around, AroundFilter, ChangeId, ServiceId, ServiceRef, Timestamp};
 use chrono::TimeDelta;
+use futures_util::future::{try_join, try_join_all};
 
 use crate::app::App;
 use crate::store::{CandidateSource, ChangeJson, NewestOf, StoreError, Tenant, existing};
@@ -60,9 +62,8 @@ pub(crate) async fn investigate(
     let window = ranking.since.millis()..at.millis().saturating_add(1);
     let now = app.now().into();
     let facets = app.store.counts_by_place(tenant, window, now, &services);
-    let facets = facets.await?;
     let ids = ranking.ranked.iter().map(|one| one.id);
-    let documents = app.store.changes_of(tenant, ids).await?;
+    let (facets, documents) = try_join(facets, app.store.changes_of(tenant, ids)).await?;
     let answer = Around {
         data: Vec::new(),
         at,
@@ -177,11 +178,10 @@ async fn candidates(
         all.extend(found.into_iter().map(|change| (change.id, change)));
     };
     keep(newest);
-    for source in sources {
-        // What is more than the newest changes is missing only if those are not all.
-        if !is_all {
-            keep(read(source, MAX_PER_KIND).await?);
-        }
+    // What is more than the newest changes is missing only if those are not all.
+    if !is_all {
+        let found = sources.into_iter().map(|source| read(source, MAX_PER_KIND));
+        try_join_all(found).await?.into_iter().for_each(&mut keep);
     }
     Ok(Candidates {
         candidates: all.into_values().collect(),

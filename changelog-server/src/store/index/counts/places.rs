@@ -6,6 +6,7 @@ use std::ops::Range;
 use changelog_core::{
     AroundFacets, Environment, EnvironmentCount, ServiceCount, ServiceId, ServiceRef, Timestamp,
 };
+use futures_util::future::{try_join, try_join_all};
 use sqlx::QueryBuilder;
 use sqlx::types::{Text, Uuid};
 
@@ -23,8 +24,8 @@ WHERE organization_id = $1 AND scope = 'organization' AND span = 86400000
     AND start >= $2 AND start < $3 AND status <> 'planned'
 GROUP BY environment";
 
-/// The services and the environment of a change.
-type PlaceRow = (Option<Uuid>, Option<String>, Option<Text<Environment>>);
+/// The services and the environment of changes, and how many changes have them.
+type PlaceRow = (Option<Uuid>, Option<String>, Option<Text<Environment>>, i64);
 
 /// Sums by service and environment.
 #[derive(Default)]
@@ -50,13 +51,18 @@ impl Database {
             added,
             removed,
         } = nearest;
-        let mut sums = Sums::default();
-        if !days.is_empty() {
-            self.add_days(tenant, services, days, &mut sums).await?;
-        }
         let added = added.into_iter().map(|part| (1, part));
-        for (step, part) in added.chain(removed.into_iter().map(|part| (-1, part))) {
-            self.add_rows(tenant, part, step, &mut sums).await?;
+        let parts = added.chain(removed.into_iter().map(|part| (-1, part)));
+        let parts = parts.map(async |(step, part)| {
+            let rows = self.places_within(tenant, part).await?;
+            Ok((step, rows))
+        });
+        let days = self.sums_of_days(tenant, services, days);
+        let (mut sums, parts) = try_join(days, try_join_all(parts)).await?;
+        for (step, rows) in parts {
+            for row in rows {
+                sums.add(row, step);
+            }
         }
         let counted = services
             .iter()
@@ -86,14 +92,17 @@ impl Database {
         })
     }
 
-    /// Adds whole days, given as numbers since 1970.
-    async fn add_days(
+    /// Returns the sums of whole days, given as numbers since 1970.
+    async fn sums_of_days(
         &self,
         tenant: Tenant,
         services: &[ServiceId],
         days: Range<i64>,
-        sums: &mut Sums,
-    ) -> Result<(), StoreError> {
+    ) -> Result<Sums, StoreError> {
+        let mut sums = Sums::default();
+        if days.is_empty() {
+            return Ok(sums);
+        }
         let (by_service, environments) = read!(self.reader(tenant).await?, |db| async {
             let mut by_service: Vec<(String, i64)> = Vec::new();
             if !services.is_empty() {
@@ -119,36 +128,38 @@ impl Database {
                 *sums.environments.entry(environment).or_default() += count;
             }
         }
-        Ok(())
+        Ok(sums)
     }
 
-    /// Adds the changes of a part of a day so many times.
-    async fn add_rows(
+    /// Reads the services and environments of the changes of a part of a day, with the
+    /// number of changes that have them.
+    async fn places_within(
         &self,
         tenant: Tenant,
         millis: Range<i64>,
-        step: i64,
-        sums: &mut Sums,
-    ) -> Result<(), StoreError> {
-        let rows: Vec<PlaceRow> = read!(self.reader(tenant).await?, |db| async {
+    ) -> Result<Vec<PlaceRow>, StoreError> {
+        read!(self.reader(tenant).await?, |db| async {
             let mut query = select_places(tenant, millis);
             query.build_query_as().fetch_all(&mut **db).await
-        })?;
-        for (first, more, environment) in rows {
-            let more = parse_ids(more.as_deref());
-            for id in first.map(ServiceId::from).into_iter().chain(more) {
-                *sums.services.entry(id).or_default() += step;
-            }
-            if let Some(Text(environment)) = environment {
-                *sums.environments.entry(environment).or_default() += step;
-            }
-        }
-        Ok(())
+        })
     }
 }
 
-/// Returns a count, unless it is nothing. The days and the changes are read one after the
-/// other, so that a count may be too small by the changes that were recorded meanwhile.
+impl Sums {
+    /// Adds the changes of a row so many times.
+    fn add(&mut self, (first, more, environment, count): PlaceRow, times: i64) {
+        let more = parse_ids(more.as_deref());
+        for id in first.map(ServiceId::from).into_iter().chain(more) {
+            *self.services.entry(id).or_default() += times * count;
+        }
+        if let Some(Text(environment)) = environment {
+            *self.environments.entry(environment).or_default() += times * count;
+        }
+    }
+}
+
+/// Returns a count, unless it is nothing. The days and the changes are read by
+/// several statements, so that a count may be off by the changes that are recorded meanwhile.
 fn positive(count: i64) -> Option<u64> {
     u64::try_from(count).ok().filter(|count| *count > 0)
 }
@@ -177,11 +188,13 @@ fn select_days_by_service<DB: Dialect>(
 
 fn select_places<DB: Dialect>(tenant: Tenant, millis: Range<i64>) -> QueryBuilder<DB> {
     let mut query = QueryBuilder::new(
-        "SELECT service_id, more_service_ids, environment FROM changes WHERE organization_id = ",
+        "SELECT service_id, more_service_ids, environment, COUNT(*) FROM changes \
+         WHERE organization_id = ",
     );
     DB::bind(&mut query, tenant.uuid().into());
     query.push(" AND status <> 'planned'");
     sort_key::push_range(&mut query, "sort_key", sort_key::of_millis(millis));
+    query.push(" GROUP BY service_id, more_service_ids, environment");
     query
 }
 
