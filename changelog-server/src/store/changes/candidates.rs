@@ -74,18 +74,17 @@ impl Database {
         tenant: Tenant,
         newest: NewestOf,
     ) -> Result<Vec<Candidate>, StoreError> {
+        let mut filter = ChangeFilter::default();
+        if !newest.planned {
+            filter.statuses = HAPPENED.to_vec();
+        }
         let search = match &newest.source {
-            CandidateSource::Words(words) => Some(search::match_any(self, tenant, words).await?),
+            CandidateSource::Words(words) => {
+                let matcher = ChangeMatcher::new(&filter);
+                Some(search::match_any(self, tenant, words, &matcher).await?)
+            }
             CandidateSource::Environment(environment) => {
-                let filter = ChangeFilter {
-                    environments: vec![environment.clone()],
-                    statuses: if newest.planned {
-                        Vec::new()
-                    } else {
-                        HAPPENED.to_vec()
-                    },
-                    ..ChangeFilter::default()
-                };
+                filter.environments = vec![environment.clone()];
                 let matcher = ChangeMatcher::new(&filter);
                 Some(search::match_query(self, tenant, &matcher).await?)
             }
@@ -241,6 +240,12 @@ fn push_not_planned<DB: SearchDialect>(
     );
 }
 
+/// The condition that the change of a row of `change_services` is not planned: planned
+/// changes would use up the limit.
+const OF_CHANGE_IS_NOT_PLANNED: &str = " AND EXISTS (SELECT 1 FROM changes \
+    WHERE changes.organization_id = change_services.organization_id \
+    AND changes.sort_key = change_services.sort_key AND changes.status <> 'planned')";
+
 /// Appends the selects of the changes of each service, which together may have a change
 /// more than once.
 fn push_services<DB: SearchDialect>(
@@ -253,7 +258,7 @@ fn push_services<DB: SearchDialect>(
     for (id, limit) in services {
         for (table, condition) in [
             ("changes", " AND status <> 'planned'"),
-            ("change_services", ""),
+            ("change_services", OF_CHANGE_IS_NOT_PLANNED),
         ] {
             query.push(if number > 0 { " UNION ALL " } else { "" });
             query

@@ -168,15 +168,18 @@ pub(in crate::store) async fn match_query(
     in_syntax(database, tenant, &required).await
 }
 
-/// Returns the search index's query, in the syntax of the database, for the changes whose
-/// titles have any of some words, or a word that begins with one of them.
+/// Returns the search index's query, in the syntax of the database, for the changes that a
+/// matcher selects and whose titles have any of some words, or a word that begins with one
+/// of them.
 pub(in crate::store) async fn match_any(
     database: &Database,
     tenant: Tenant,
     words: &[String],
+    matcher: &ChangeMatcher,
 ) -> Result<String, StoreError> {
-    let words = words.iter().cloned().map(Term::Prefix).collect();
-    in_syntax(database, tenant, &[words]).await
+    let mut required = required_terms(database, tenant, matcher).await?;
+    required.insert(0, words.iter().cloned().map(Term::Prefix).collect());
+    in_syntax(database, tenant, &required).await
 }
 
 /// Writes the query for changes that have one of each list of terms.
