@@ -38,6 +38,9 @@ impl TestClient {
         });
         let client = Client::builder()
             .no_proxy()
+            // The services are reached without TLS. Reading the system's certificates for
+            // each client would take longer than most requests.
+            .tls_certs_only([])
             .redirect(reqwest::redirect::Policy::none())
             .timeout(Duration::from_mins(1))
             .build()
