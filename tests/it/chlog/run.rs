@@ -560,7 +560,9 @@ async fn an_unobserved_outcome_is_recorded_as_unknown(app: TestApp) {
 
 /// Starts `chlog run` without waiting for it.
 pub(crate) fn start(app: &TestApp, url: &str, arguments: &[&str]) -> Child {
-    let mut command = Command::new(programs::chlog());
+    // A shell starts the tests in the background with SIGINT ignored.
+    let mut command = Command::new("env");
+    command.arg("--default-signal").arg(programs::chlog());
     command.args(["run", "--"]).args(arguments);
     with_environment(command, app, url)
         .spawn()
