@@ -30,11 +30,11 @@ use crate::recording::spool::delivery::Delivery;
 use crate::recording::update::{Passage, Update};
 use crate::supervise;
 
-/// How long the start of the command may be delayed to get the id of its change.
 /// The state of the command in the description while it runs.
 const RUNNING: &str = "The command is running.";
 /// The characters of a description that are kept free for the result of the command.
 const MAX_RESULT: usize = 500;
+/// How long the start of the command may be delayed to get the id of its change.
 const ID_TIMEOUT: Duration = Duration::from_millis(500);
 /// The variable with the id of the change, for the command.
 const ID_VARIABLE: &str = "CHLOG_CHANGE_ID";
