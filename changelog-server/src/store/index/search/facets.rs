@@ -82,6 +82,21 @@ pub(super) fn status(status: &Status) -> String {
     format!(":s{}", status.as_str().replace('_', ""))
 }
 
+/// Returns the terms that a change has instead of one of these, if they are fewer: each
+/// change has one status and one risk level.
+pub(super) fn fewer_others(facets: &[String]) -> Option<Vec<String>> {
+    let others = |all: Vec<String>| {
+        let is_one_kind = facets.iter().all(|facet| all.contains(facet));
+        let others: Vec<String> = all
+            .into_iter()
+            .filter(|other| !facets.contains(other))
+            .collect();
+        (is_one_kind && others.len() < facets.len()).then_some(others)
+    };
+    others(Status::ALL.iter().map(status).collect())
+        .or_else(|| others(RiskLevel::ALL.iter().map(risk).collect()))
+}
+
 /// Returns the term of an environment.
 pub(super) fn environment(environment: &Environment) -> String {
     format!(":e{environment}")

@@ -157,6 +157,15 @@ enum Term {
     Prefix(String),
 }
 
+/// The terms of the changes that are searched for.
+#[derive(Debug)]
+struct Required {
+    /// A change has one of each list.
+    any_of: Vec<Vec<Term>>,
+    /// A change has none of these.
+    none_of: Vec<String>,
+}
+
 /// Returns the search index's query, in the syntax of the database, for the
 /// changes that a matcher selects.
 pub(in crate::store) async fn match_query(
@@ -164,7 +173,7 @@ pub(in crate::store) async fn match_query(
     tenant: Tenant,
     matcher: &ChangeMatcher,
 ) -> Result<String, StoreError> {
-    let required = required_terms(database, tenant, matcher).await?;
+    let required = required_terms(database, tenant, Vec::new(), matcher).await?;
     in_syntax(database, tenant, &required).await
 }
 
@@ -177,16 +186,16 @@ pub(in crate::store) async fn match_any(
     words: &[String],
     matcher: &ChangeMatcher,
 ) -> Result<String, StoreError> {
-    let mut required = required_terms(database, tenant, matcher).await?;
-    required.insert(0, words.iter().cloned().map(Term::Prefix).collect());
+    let words = words.iter().cloned().map(Term::Prefix).collect();
+    let required = required_terms(database, tenant, vec![words], matcher).await?;
     in_syntax(database, tenant, &required).await
 }
 
-/// Writes the query for changes that have one of each list of terms.
+/// Writes the query for the changes that have the required terms.
 async fn in_syntax(
     database: &Database,
     tenant: Tenant,
-    required: &[Vec<Term>],
+    required: &Required,
 ) -> Result<String, StoreError> {
     let prefix = facets::prefix(tenant);
     match &database.connections.writes {
@@ -195,14 +204,16 @@ async fn in_syntax(
     }
 }
 
-/// Returns lists of terms; a change must have one of each list.
+/// Returns the terms of the changes that have one of each list of terms, and that a matcher
+/// selects.
 async fn required_terms(
     database: &Database,
     tenant: Tenant,
+    mut any_of: Vec<Vec<Term>>,
     matcher: &ChangeMatcher,
-) -> Result<Vec<Vec<Term>>, StoreError> {
+) -> Result<Required, StoreError> {
     let words = matcher.words.iter().cloned();
-    let mut required: Vec<Vec<Term>> = words.map(|word| vec![Term::Prefix(word)]).collect();
+    any_of.extend(words.map(|word| vec![Term::Prefix(word)]));
     let mut all_named = 0;
     for word in &matcher.text {
         let (services, hosts) = database.catalog_matches(tenant, word, MAX_NAMED).await?;
@@ -215,20 +226,27 @@ async fn required_terms(
             .chain(hosts.into_iter().map(facets::host))
             .map(Term::Whole);
         let words = [word.clone(), facets::tag_word(word)].map(Term::Prefix);
-        required.push(words.into_iter().chain(named).collect());
+        any_of.push(words.into_iter().chain(named).collect());
     }
-    let facets = matcher.facets.iter();
-    required.extend(facets.map(|any_of| any_of.iter().cloned().map(Term::Whole).collect()));
     if let Some(author) = &matcher.author {
         let ids = database.author_ids(tenant, author).await?;
-        required.push(
-            ids.into_iter()
-                .map(facets::author)
-                .map(Term::Whole)
-                .collect(),
-        );
+        any_of.push(whole(ids.into_iter().map(facets::author)));
     }
-    Ok(required)
+    let mut none_of = Vec::new();
+    // From the facet that selects fewest. Changes are found by what they have; with that,
+    // a term that few of them have costs less than those that most of them have.
+    for facets in matcher.facets.iter().rev() {
+        match facets::fewer_others(facets) {
+            Some(others) if !any_of.is_empty() => none_of.extend(others),
+            _ => any_of.push(whole(facets.iter().cloned())),
+        }
+    }
+    Ok(Required { any_of, none_of })
+}
+
+/// Returns whole terms.
+fn whole(terms: impl Iterator<Item = String>) -> Vec<Term> {
+    terms.map(Term::Whole).collect()
 }
 
 /// Returns the error for a word that begins too many names.
@@ -250,10 +268,10 @@ async fn sqlite_query(
     database: &Database,
     tenant: Tenant,
     prefix: &str,
-    required: &[Vec<Term>],
+    required: &Required,
 ) -> Result<String, StoreError> {
     let mut query = String::new();
-    for any_of in required {
+    for any_of in &required.any_of {
         let mut terms = Vec::new();
         for term in any_of {
             let word = match term {
@@ -286,13 +304,16 @@ async fn sqlite_query(
         let and = if query.is_empty() { "" } else { " AND " };
         let _ = write!(query, "{and}({})", terms.join(" OR "));
     }
+    for term in &required.none_of {
+        query = format!("({query}) NOT \"{prefix}{term}\"");
+    }
     Ok(query)
 }
 
 /// Writes the query of PostgreSQL.
-fn postgres_query(prefix: &str, required: &[Vec<Term>]) -> String {
+fn postgres_query(prefix: &str, required: &Required) -> String {
     let mut query = String::new();
-    for any_of in required {
+    for any_of in &required.any_of {
         let mut terms: Vec<String> = any_of
             .iter()
             .map(|term| match term {
@@ -305,6 +326,9 @@ fn postgres_query(prefix: &str, required: &[Vec<Term>]) -> String {
         }
         let and = if query.is_empty() { "" } else { " & " };
         let _ = write!(query, "{and}({})", terms.join(" | "));
+    }
+    for term in &required.none_of {
+        let _ = write!(query, " & !'{prefix}{term}'");
     }
     query
 }
