@@ -149,14 +149,6 @@ async fn candidates(
         };
         app.store.candidates(tenant, newest).await
     };
-    let newest = read(CandidateSource::All, MAX_NEWEST).await?;
-    let is_all = (newest.len() as u64) < MAX_NEWEST;
-    let oldest = newest.iter().map(|change| change.started_at).min();
-    let complete_since = match oldest {
-        // Of the millisecond of the oldest one, others may be missing.
-        Some(oldest) if !is_all => oldest.plus(TimeDelta::milliseconds(1)),
-        _ => since,
-    };
     let mut sources = vec![CandidateSource::UndoneAfter(at)];
     let services = related_services(affected);
     if !services.is_empty() {
@@ -173,16 +165,19 @@ async fn candidates(
         let words = affected.words.iter().map(|word| word.word.clone());
         sources.push(CandidateSource::Words(words.collect()));
     }
-    let mut all: HashMap<ChangeId, Candidate> = HashMap::new();
-    let mut keep = |found: Vec<Candidate>| {
-        all.extend(found.into_iter().map(|change| (change.id, change)));
+    let newest = read(CandidateSource::All, MAX_NEWEST);
+    let related = sources.into_iter().map(|source| read(source, MAX_PER_KIND));
+    // If the newest changes are all of the window, the related ones are among them, and few.
+    let (newest, related) = try_join(newest, try_join_all(related)).await?;
+    let is_all = (newest.len() as u64) < MAX_NEWEST;
+    let oldest = newest.iter().map(|change| change.started_at).min();
+    let complete_since = match oldest {
+        // Of the millisecond of the oldest one, others may be missing.
+        Some(oldest) if !is_all => oldest.plus(TimeDelta::milliseconds(1)),
+        _ => since,
     };
-    keep(newest);
-    // What is more than the newest changes is missing only if those are not all.
-    if !is_all {
-        let found = sources.into_iter().map(|source| read(source, MAX_PER_KIND));
-        try_join_all(found).await?.into_iter().for_each(&mut keep);
-    }
+    let found = newest.into_iter().chain(related.into_iter().flatten());
+    let all: HashMap<ChangeId, Candidate> = found.map(|change| (change.id, change)).collect();
     Ok(Candidates {
         candidates: all.into_values().collect(),
         complete_since,

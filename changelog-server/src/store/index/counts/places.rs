@@ -24,8 +24,8 @@ WHERE organization_id = $1 AND scope = 'organization' AND span = 86400000
     AND start >= $2 AND start < $3 AND status <> 'planned'
 GROUP BY environment";
 
-/// The services and the environment of changes, and how many changes have them.
-type PlaceRow = (Option<Uuid>, Option<String>, Option<Text<Environment>>, i64);
+/// The services and the environment of a change.
+type PlaceRow = (Option<Uuid>, Option<String>, Option<Text<Environment>>);
 
 /// Sums by service and environment.
 #[derive(Default)]
@@ -131,8 +131,7 @@ impl Database {
         Ok(sums)
     }
 
-    /// Reads the services and environments of the changes of a part of a day, with the
-    /// number of changes that have them.
+    /// Reads the services and environments of the changes of a part of a day.
     async fn places_within(
         &self,
         tenant: Tenant,
@@ -146,14 +145,14 @@ impl Database {
 }
 
 impl Sums {
-    /// Adds the changes of a row so many times.
-    fn add(&mut self, (first, more, environment, count): PlaceRow, times: i64) {
+    /// Adds a change so many times.
+    fn add(&mut self, (first, more, environment): PlaceRow, times: i64) {
         let more = parse_ids(more.as_deref());
         for id in first.map(ServiceId::from).into_iter().chain(more) {
-            *self.services.entry(id).or_default() += times * count;
+            *self.services.entry(id).or_default() += times;
         }
         if let Some(Text(environment)) = environment {
-            *self.environments.entry(environment).or_default() += times * count;
+            *self.environments.entry(environment).or_default() += times;
         }
     }
 }
@@ -188,13 +187,11 @@ fn select_days_by_service<DB: Dialect>(
 
 fn select_places<DB: Dialect>(tenant: Tenant, millis: Range<i64>) -> QueryBuilder<DB> {
     let mut query = QueryBuilder::new(
-        "SELECT service_id, more_service_ids, environment, COUNT(*) FROM changes \
-         WHERE organization_id = ",
+        "SELECT service_id, more_service_ids, environment FROM changes WHERE organization_id = ",
     );
     DB::bind(&mut query, tenant.uuid().into());
     query.push(" AND status <> 'planned'");
     sort_key::push_range(&mut query, "sort_key", sort_key::of_millis(millis));
-    query.push(" GROUP BY service_id, more_service_ids, environment");
     query
 }
 
