@@ -1,17 +1,17 @@
 //! Compressed responses.
 //!
-//! Only responses that are marked by [`compressible`] are compressed: pages and assets
+//! Only responses that are marked by [`compressible`] and static content are compressed,
 //! without secrets. The length of a compressed answer that holds a secret next to
 //! something that a request put there would reveal the secret piece by piece (BREACH).
 
 use std::io::Write;
-use std::sync::OnceLock;
 
 use brotli::enc::BrotliEncoderParams;
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use http::{HeaderMap, HeaderValue, header};
+use tokio::sync::OnceCell;
 use warp::reply::Response;
 
 use crate::blocking_pool;
@@ -92,34 +92,43 @@ impl Encoding {
 /// Content that is compressed at most once for each encoding.
 pub(crate) struct Compressed {
     plain: Bytes,
-    brotli: OnceLock<Option<Bytes>>,
-    gzip: OnceLock<Option<Bytes>>,
+    brotli: OnceCell<Option<Bytes>>,
+    gzip: OnceCell<Option<Bytes>>,
 }
 
 impl Compressed {
     pub(crate) fn new(content: impl Into<Bytes>) -> Self {
         Self {
             plain: content.into(),
-            brotli: OnceLock::new(),
-            gzip: OnceLock::new(),
+            brotli: OnceCell::new(),
+            gzip: OnceCell::new(),
         }
     }
 
     /// Returns a response in the best encoding that the client accepts.
-    pub(crate) fn response(&self, headers: &HeaderMap) -> Response {
-        let encoding = Encoding::of(headers);
-        let compressed = encoding.and_then(|encoding| {
-            let kept = match encoding {
-                Encoding::Brotli => &self.brotli,
-                Encoding::Gzip => &self.gzip,
-            };
-            let compress = || encoding.compress(&self.plain, ASSET_EFFORT);
-            Some((encoding, kept.get_or_init(compress).clone()?))
-        });
+    pub(crate) async fn response(&self, headers: &HeaderMap) -> Response {
+        let encoding = Encoding::of(headers).filter(|_| self.plain.len() >= MIN_BYTES);
+        let compressed = match encoding {
+            None => None,
+            Some(encoding) => self.compressed(encoding).await.map(|body| (encoding, body)),
+        };
         match compressed {
             Some((encoding, body)) => encoded(Response::default(), encoding, body),
             None => varying(Response::new(self.plain.clone().into())),
         }
+    }
+
+    async fn compressed(&self, encoding: Encoding) -> Option<Bytes> {
+        let cached = match encoding {
+            Encoding::Brotli => &self.brotli,
+            Encoding::Gzip => &self.gzip,
+        };
+        let compress = || {
+            let plain = self.plain.clone();
+            // This effort takes milliseconds however small the content is.
+            blocking_pool::run(move || encoding.compress(&plain, ASSET_EFFORT))
+        };
+        cached.get_or_init(compress).await.clone()
     }
 }
 

@@ -61,7 +61,16 @@ async fn pages_and_assets_are_compressed(app: TestApp) {
     let (style, script) = (path("href=\"/assets/style"), path("src=\"/assets/app"));
     let style = style.replace("/assets/-", "/assets/style-");
     let script = script.replace("/assets/-", "/assets/app-");
-    for path in ["/changes", "/", "/activity", "/services", &style, &script] {
+    let document = "/api/openapi.json";
+    for path in [
+        "/changes",
+        "/",
+        "/activity",
+        "/services",
+        &style,
+        &script,
+        document,
+    ] {
         let plain = get(&owner, path, "identity").await;
         assert_eq!((plain.status, &plain.encoding), (200, &None), "{path}");
         assert!(plain.varies, "{path}");

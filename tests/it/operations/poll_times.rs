@@ -2,9 +2,10 @@
 //!
 //! The programs under test are built without optimization, which makes this code ten to
 //! thirty times slower than in a release, where a poll may take 1 ms. The test finds work
-//! that grows with the input: it takes hundreds of milliseconds here.
+//! that grows with the input and belongs on the blocking pool: it takes longer than the
+//! limit here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -12,10 +13,27 @@ use serde_json::{Value, json};
 use changelog_tests::{Engine, Server, TestApp, TestClient, send};
 
 /// The limit on a poll, in microseconds of processor time.
-const MAX_POLL_MICROS: u64 = 30_000;
+const MAX_POLL_MICROS: u64 = 50_000;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_poll_takes_long() {
+    // What a virtual machine loses to its neighbours counts as processor time. It rarely
+    // hits the same request twice.
+    let rounds = [polls_of_new_server().await, polls_of_new_server().await];
+    let mut longest: BTreeMap<&str, u64> = BTreeMap::new();
+    for ((route, first), (same_route, second)) in rounds[0].iter().zip(&rounds[1]) {
+        assert_eq!(route, same_route);
+        let longest = longest.entry(route).or_default();
+        *longest = (*first).min(*second).max(*longest);
+    }
+    eprintln!("the longest polls, in microseconds: {longest:#?}");
+    longest.retain(|_, micros| *micros > MAX_POLL_MICROS);
+    assert!(longest.is_empty(), "{longest:#?}");
+}
+
+/// Starts a server, sends the requests, and returns the route and the longest poll of
+/// each, in microseconds.
+async fn polls_of_new_server() -> Vec<(String, u64)> {
     let app = TestApp::with_process(Engine::Sqlite).await;
     let mut app = app.expect("SQLite is always there");
     let mut command = app.serve_command();
@@ -25,49 +43,33 @@ async fn no_poll_takes_long() {
     let server = Server::start(command).await;
     app.server = server.unwrap_or_else(|log| panic!("the server exited: {log}"));
     let sent = send_worst_requests(&app).await;
-    let polls = polls(&app, sent).await;
-    let slow: Vec<_> = polls
-        .iter()
-        .filter(|(_, us)| **us > MAX_POLL_MICROS)
-        .collect();
-    eprintln!("the longest polls, in microseconds: {polls:#?}");
-    assert!(slow.is_empty(), "{slow:#?}");
-}
-
-/// Returns the longest poll of each route, once all requests are in the log.
-async fn polls(app: &TestApp, sent: usize) -> BTreeMap<String, u64> {
     let deadline = Instant::now() + Duration::from_secs(20);
     loop {
-        let log = app.server.log();
-        let lines: Vec<Value> = log
-            .lines()
-            .filter_map(|line| serde_json::from_str::<Value>(line).ok())
-            .filter(|line| line["fields"]["longest_poll_us"].is_u64())
-            .collect();
-        if lines.len() >= sent || Instant::now() > deadline {
-            assert!(lines.len() >= sent, "{} of {sent} in the log", lines.len());
-            let mut polls = BTreeMap::new();
-            for line in &lines {
-                let fields = &line["fields"];
-                let path = fields["path"].as_str().unwrap_or_default();
-                let assert_id = |part: &&str| part.len() == 36 && part.matches('-').count() == 4;
-                let parts: Vec<&str> = path
-                    .split('/')
-                    .map(|part| if assert_id(&part) { ":id" } else { part })
-                    .collect();
-                let method = fields["method"].as_str().unwrap_or_default();
-                let longest = polls
-                    .entry(format!("{method} {}", parts.join("/")))
-                    .or_default();
-                *longest = fields["longest_poll_us"]
-                    .as_u64()
-                    .unwrap_or_default()
-                    .max(*longest);
-            }
+        let polls: Vec<_> = app.server.log().lines().filter_map(poll).collect();
+        if polls.len() >= sent {
             return polls;
         }
+        assert!(
+            Instant::now() < deadline,
+            "{} of {sent} in the log",
+            polls.len()
+        );
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+}
+
+/// Returns the route and the longest poll that a line of the log reports.
+fn poll(line: &str) -> Option<(String, u64)> {
+    let line: Value = serde_json::from_str(line).ok()?;
+    let fields = &line["fields"];
+    let micros = fields["longest_poll_us"].as_u64()?;
+    let is_id = |part: &str| part.len() == 36 && part.matches('-').count() == 4;
+    let path = fields["path"].as_str()?.split('/');
+    let path: Vec<&str> = path
+        .map(|part| if is_id(part) { ":id" } else { part })
+        .collect();
+    let route = format!("{} {}", fields["method"].as_str()?, path.join("/"));
+    Some((route, micros))
 }
 
 /// Returns deeply nested Markdown of the maximum length.
@@ -82,7 +84,8 @@ async fn send_worst_requests(app: &TestApp) -> usize {
     let owner = app.browser().await;
     let (change, written) = send_worst_bodies(&key).await;
     let read = send_worst_reads(&key, &owner, &change).await;
-    1 + written + read + send_worst_forms(&owner).await
+    let static_content = read_static_content(&owner).await;
+    1 + written + read + static_content + send_worst_forms(&owner).await
 }
 
 /// Sends bodies to the API; returns the id of a change with expensive text, and the
@@ -159,7 +162,6 @@ async fn send_worst_reads(key: &TestClient, owner: &TestClient, change: &str) ->
         format!("/api/changes/{change}"),
         "/api/hosts".to_owned(),
         "/api/services".to_owned(),
-        "/api/openapi.json".to_owned(),
     ] {
         sent += get(key, &path).await;
     }
@@ -221,6 +223,26 @@ async fn send_worst_forms(owner: &TestClient) -> usize {
         let answer = owner.post_form(path, &fields).await;
         assert!(answer.status < 500, "{path}: {}", answer.status);
         sent += 1;
+    }
+    sent
+}
+
+/// Reads the static content in each encoding, which is compressed at the first request;
+/// returns the number of requests.
+async fn read_static_content(owner: &TestClient) -> usize {
+    let mut sent = 0;
+    let page = owner.get("/").await.text;
+    sent += 1;
+    let assets = page.split('"').filter(|part| part.starts_with("/assets/"));
+    let assets: BTreeSet<&str> = assets.collect();
+    assert_eq!(assets.len(), 3, "{assets:?}");
+    for path in assets.into_iter().chain(["/api/openapi.json"]) {
+        for encoding in ["br", "gzip"] {
+            let request = owner.request("GET", path);
+            let answer = send(request.header("accept-encoding", encoding)).await;
+            assert_eq!(answer.status, 200, "{path}");
+            sent += 1;
+        }
     }
     sent
 }

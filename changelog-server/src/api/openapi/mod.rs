@@ -9,6 +9,7 @@ mod envelopes;
 use std::sync::LazyLock;
 
 use changelog_core::{ChangeEvent, Problem, ProblemCode, headers};
+use tokio::sync::OnceCell;
 use utoipa::openapi::header::HeaderBuilder;
 use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
@@ -20,6 +21,8 @@ use super::{
     activity, annotations, around, changes, health, history, hosts, key, services, stream,
 };
 use crate::app::App;
+use crate::blocking_pool;
+use crate::web::compression::Compressed;
 use crate::web::session;
 use crate::web::{ApiResult, Request, reply};
 
@@ -62,7 +65,12 @@ static DOCUMENT: LazyLock<String> = LazyLock::new(|| {
     Api::openapi().to_pretty_json().unwrap_or_default()
 });
 
+/// The document as it is served.
+static CONTENT: OnceCell<Compressed> = OnceCell::const_new();
+
 /// Returns the OpenAPI document as JSON.
+///
+/// The first call generates it, which takes several milliseconds.
 pub fn document() -> &'static str {
     &DOCUMENT
 }
@@ -70,8 +78,11 @@ pub fn document() -> &'static str {
 /// Answers this document.
 #[utoipa::path(get, path = "/api/openapi.json", tag = "health", operation_id = "get_openapi", security(()),
     responses((status = 200, description = "This document", body = Object)))]
-pub(super) async fn get(_app: App, _request: Request) -> ApiResult {
-    Ok(reply::text(200, "application/json", document().to_owned()))
+pub(super) async fn get(_app: App, request: Request) -> ApiResult {
+    let generate = || blocking_pool::run(|| Compressed::new(document()));
+    let content = CONTENT.get_or_init(generate).await;
+    let response = content.response(&request.headers).await;
+    Ok(reply::with_media_type(response, "application/json"))
 }
 
 /// Adds what all endpoints have in common.

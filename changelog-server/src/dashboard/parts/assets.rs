@@ -107,7 +107,7 @@ pub(crate) async fn get(_app: App, request: Request) -> ApiResult {
         let detail = "there is no such file; reload the page";
         return Err(ApiError::new(ProblemCode::NotFound, detail));
     };
-    let response = asset.content.response(&request.headers);
+    let response = asset.content.response(&request.headers).await;
     let mut response = reply::with_media_type(response, asset.media_type);
     response
         .headers_mut()
