@@ -8,6 +8,7 @@ use changelog_tests::{TestApp, on_both, text};
 on_both!(
     the_window_widens_until_something_of_weight_is_found,
     places_of_the_window_are_counted,
+    places_next_to_a_burst_are_counted,
     related_changes_are_found_among_many,
 );
 
@@ -136,6 +137,57 @@ async fn places_of_the_window_are_counted(app: TestApp) {
         });
         expected.sort_by_key(|one| std::cmp::Reverse(one["count"].as_u64()));
         assert_eq!(facets["environments"], json!(expected), "{at}");
+    }
+}
+
+/// Counts are exact if a day at an end of the window has thousands of changes in one of
+/// its parts, or in both.
+async fn places_next_to_a_burst_are_counted(app: TestApp) {
+    let key = app.key();
+    let service = key
+        .create("/api/services", json!({ "name": "batch" }))
+        .await;
+    let post = async |environment: &str, at: &str, count: usize| {
+        let change = json!({
+            "title": "Run a batch", "occurred_at": at, "status": "completed",
+            "service_id": service, "environment": environment,
+        });
+        for first in (0..count).step_by(500) {
+            let changes = vec![&change; (count - first).min(500)];
+            let created = key.post("/api/changes/bulk", json!({ "changes": changes }));
+            created.await.is(201);
+        }
+    };
+    post("dev", "2026-02-24T12:00:00Z", 3).await;
+    post("prod", "2026-02-25T01:00:00Z", 4_000).await;
+    post("prod", "2026-02-25T01:10:00Z", 4_000).await;
+    post("dev", "2026-02-25T10:00:00Z", 10).await;
+    for (what, at, expected) in [
+        (
+            "the longer part has fewer",
+            "2026-02-25T02:00:00Z",
+            vec![("prod", 8_000), ("dev", 3)],
+        ),
+        (
+            "the part that is left out has more",
+            "2026-02-26T02:00:00Z",
+            vec![("dev", 10)],
+        ),
+        (
+            "both parts have many",
+            "2026-02-25T01:05:00Z",
+            vec![("prod", 4_000), ("dev", 3)],
+        ),
+    ] {
+        let path = format!("{PATH}?at={at}&window_minutes=1440");
+        let facets = key.get(&path).await.body(200)["facets"].take();
+        let sum: usize = expected.iter().map(|(_, count)| count).sum();
+        assert_eq!(facets["services"][0]["count"], sum, "{what}");
+        let expected: Vec<Value> = expected
+            .into_iter()
+            .map(|(name, count)| json!({ "environment": name, "count": count }))
+            .collect();
+        assert_eq!(facets["environments"], json!(expected), "{what}");
     }
 }
 

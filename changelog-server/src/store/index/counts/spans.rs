@@ -33,16 +33,27 @@ pub(super) fn cover(range: &Range<i64>) -> SpanCover {
     }
 }
 
-/// A range of milliseconds as whole days, and what is to be added to them and removed
-/// from them.
+/// A range of milliseconds as whole days, and the days at its ends.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct NearestDays {
     /// The numbers of the days since 1970.
     pub(super) days: Range<i64>,
-    /// What the days lack, in milliseconds; less than a day each.
-    pub(super) added: Vec<Range<i64>>,
-    /// What the days have too much, in milliseconds; less than a day each.
-    pub(super) removed: Vec<Range<i64>>,
+    /// The days at the ends that the range has a part of.
+    pub(super) ends: Vec<DayAtEnd>,
+}
+
+/// A day that a range of milliseconds has a part of.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct DayAtEnd {
+    /// Its number since 1970.
+    pub(super) day: i64,
+    /// Whether it is one of the whole days, because less time until now lies outside of
+    /// the range.
+    pub(super) is_whole: bool,
+    /// Its milliseconds that are in the range.
+    pub(super) within: Range<i64>,
+    /// Its milliseconds before and after the range.
+    pub(super) outside: Vec<Range<i64>>,
 }
 
 /// Covers a range of milliseconds since 1970 with whole days. A day at its ends is taken
@@ -59,22 +70,26 @@ pub(super) fn nearest_days(range: &Range<i64>, now: i64) -> NearestDays {
     for (day, is_needed) in [(first, true), (last, last > first)] {
         let midnights = day * DAY..(day + 1) * DAY;
         let within = start.max(midnights.start)..end.min(midnights.end);
-        let outside = [midnights.start..within.start, within.end..midnights.end];
-        let past = |range: &Range<i64>| (range.end.min(now) - range.start.min(now)).max(0);
-        if !is_needed {
+        if !is_needed || within == midnights {
             continue;
         }
-        if outside.iter().map(past).sum::<i64>() < past(&within) {
-            let rest = outside.into_iter().filter(|rest| !rest.is_empty());
-            nearest.removed.extend(rest);
-        } else {
-            nearest.added.push(within);
-            if day == first {
-                nearest.days.start += 1;
-            } else {
-                nearest.days.end -= 1;
-            }
+        let outside = [midnights.start..within.start, within.end..midnights.end];
+        let past = |range: &Range<i64>| (range.end.min(now) - range.start.min(now)).max(0);
+        let is_whole = outside.iter().map(past).sum::<i64>() < past(&within);
+        if !is_whole && day == first {
+            nearest.days.start += 1;
+        } else if !is_whole {
+            nearest.days.end -= 1;
         }
+        nearest.ends.push(DayAtEnd {
+            day,
+            is_whole,
+            within,
+            outside: outside
+                .into_iter()
+                .filter(|part| !part.is_empty())
+                .collect(),
+        });
     }
     nearest
 }
@@ -87,18 +102,17 @@ mod tests {
     fn the_nearest_days_need_few_changes() {
         let hour = DAY / 24;
         let near = |start: i64, end: i64, now: i64| {
-            let NearestDays {
-                days,
-                added,
-                removed,
-            } = nearest_days(&(start * hour..end * hour), now * hour);
-            let hours = |ranges: Vec<Range<i64>>| -> Vec<(i64, i64)> {
-                let ranges = ranges.into_iter();
-                ranges
-                    .map(|range| (range.start / hour, range.end / hour))
-                    .collect()
-            };
-            (days, hours(added), hours(removed))
+            let NearestDays { days, ends } = nearest_days(&(start * hour..end * hour), now * hour);
+            let (mut added, mut removed) = (Vec::new(), Vec::new());
+            let in_hours = |range: Range<i64>| (range.start / hour, range.end / hour);
+            for end in ends {
+                if end.is_whole {
+                    removed.extend(end.outside.into_iter().map(in_hours));
+                } else {
+                    added.push(in_hours(end.within));
+                }
+            }
+            (days, added, removed)
         };
         // The last 24 hours: nothing has happened since.
         assert_eq!(near(15, 39, 39), (1..2, vec![(15, 24)], vec![(39, 48)]));
