@@ -50,8 +50,7 @@ impl Database {
         services: &[ServiceId],
     ) -> Result<AroundFacets, StoreError> {
         let NearestDays { days, ends } = nearest_days(&millis, now.millis());
-        let ends = ends.iter();
-        let ends = ends.map(|end| self.sums_of_end(tenant, services, end));
+        let ends = (ends.iter()).map(|end| self.sums_of_end(tenant, services, end));
         let days = self.sums_of_days(tenant, services, days);
         let (mut sums, ends) = try_join(days, try_join_all(ends)).await?;
         for end in ends {
