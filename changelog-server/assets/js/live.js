@@ -10,6 +10,8 @@ const RETRY_MS = 4000;
 const SILENT_MS = 11000;
 const ANSWER_MS = 5000;
 const MARK_MS = 6000;
+// A download also looks as if the page was left.
+const LEAVING_MS = 10000;
 
 /** Formats a time as the page does. */
 const clock = (at) =>
@@ -18,6 +20,14 @@ const clock = (at) =>
 /** The key of a row of a list, by which new rows are recognized: its own, or the record's page. */
 const rowKey = (row) => row.dataset.key ?? row.querySelector("a")?.getAttribute("href").match(/^\/\w+\/[0-9a-f-]{36}$/)?.[0];
 const rowsOf = (part) => [...part.querySelectorAll("li, tbody tr")].filter((row) => rowKey(row));
+
+let leftAt = -LEAVING_MS;
+addEventListener("beforeunload", () => (leftAt = performance.now()));
+
+/** Loads the page again, unless another one is being loaded: the browser would give that up. */
+function reload() {
+  if (performance.now() - leftAt > LEAVING_MS) location.reload();
+}
 
 /** Finds the focused element of a part in the next version of its row. */
 function focusedIn(part, next) {
@@ -75,7 +85,7 @@ function livePage() {
       const name = part.dataset.live;
       const next = page.querySelector(`[data-live="${name}"]`);
       // The page has its first content, in other parts.
-      if (!next && name === "empty") return location.reload();
+      if (!next && name === "empty") return reload();
       if (!next || next.outerHTML === sent.get(name)?.html) continue;
       if (!isForced && isBusy(part, next)) left.push([part, next]);
       else replace(part, document.adoptNode(next));
@@ -199,7 +209,7 @@ function followPage() {
     if (isPage) {
       const page = new DOMParser().parseFromString(await response.text(), "text/html");
       const now = page.querySelector("[data-organization]")?.dataset.organization;
-      if (now !== organization()) return location.reload();
+      if (now !== organization()) return reload();
       etag = response.headers.get("etag");
       show(page);
     }

@@ -1,14 +1,18 @@
 //! Pages update live, without disturbing the user.
 
+use std::time::Duration;
+
 use serde_json::json;
 
 use super::sign_in;
 use changelog_tests::chromium::Chromium;
+use changelog_tests::receivers::{Answer, Receiver};
 use changelog_tests::{TestApp, on_one};
 
 on_one!(
     pages_update_live,
     the_first_change_appears,
+    the_first_change_does_not_stop_a_navigation,
     live_updates_keep_input_and_selection,
     unchanged_pages_are_not_sent_again,
 );
@@ -65,6 +69,25 @@ async fn the_first_change_appears(app: TestApp) {
     browser.wait_for_text("The first").await;
     browser.wait_for("[data-live=timeline]").await;
     assert_eq!(browser.console().await, [""; 0]);
+}
+
+/// The first change loads the empty page again, but not while another page is being loaded.
+async fn the_first_change_does_not_stop_a_navigation(app: TestApp) {
+    let Some(browser) = Chromium::start().await else {
+        return;
+    };
+    sign_in(&browser, &app, &app.organization).await;
+    browser.open(&app.url()).await;
+    browser.wait_for("[data-live=empty]").await;
+    browser.wait_for("[data-freshness]:not([hidden])").await;
+    let slow = Receiver::start().await;
+    slow.answer_with(Answer::text(200, "arrived").after(Duration::from_secs(3)));
+    // The driver's next command would wait for a navigation that has begun.
+    let leave = format!("setTimeout(() => location.assign('{}'), 200)", slow.url());
+    browser.script(&leave).await;
+    slow.wait_for(1).await;
+    app.key().change("The first").await;
+    browser.wait_for_text("arrived").await;
 }
 
 async fn live_updates_keep_input_and_selection(app: TestApp) {
