@@ -56,14 +56,20 @@ async fn pages_update_live(app: TestApp) {
     assert_eq!(browser.console().await, [""; 0]);
 }
 
-async fn the_first_change_appears(app: TestApp) {
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
-    sign_in(&browser, &app, &app.organization).await;
+/// Opens the overview of an organization without changes, and waits until it is live.
+async fn open_empty_page(app: &TestApp) -> Option<Chromium> {
+    let browser = Chromium::start().await?;
+    sign_in(&browser, app, &app.organization).await;
     browser.open(&app.url()).await;
     browser.wait_for("[data-live=empty]").await;
     browser.wait_for("[data-freshness]:not([hidden])").await;
+    Some(browser)
+}
+
+async fn the_first_change_appears(app: TestApp) {
+    let Some(browser) = open_empty_page(&app).await else {
+        return;
+    };
     let first = json!({ "title": "The first", "status": "completed" });
     app.key().create("/api/changes", first).await;
     browser.wait_for_text("The first").await;
@@ -73,13 +79,9 @@ async fn the_first_change_appears(app: TestApp) {
 
 /// The first change loads the empty page again, but not while another page is being loaded.
 async fn the_first_change_does_not_stop_a_navigation(app: TestApp) {
-    let Some(browser) = Chromium::start().await else {
+    let Some(browser) = open_empty_page(&app).await else {
         return;
     };
-    sign_in(&browser, &app, &app.organization).await;
-    browser.open(&app.url()).await;
-    browser.wait_for("[data-live=empty]").await;
-    browser.wait_for("[data-freshness]:not([hidden])").await;
     let slow = Receiver::start().await;
     slow.answer_with(Answer::text(200, "arrived").after(Duration::from_secs(3)));
     // The driver's next command would wait for a navigation that has begun.

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use changelog_tests::{Engine, Server, TestApp, TestClient, send};
 
 /// The limit on a poll, in microseconds of processor time.
-const MAX_POLL_MICROS: u64 = 50_000;
+const MAX_POLL_MICROS: u64 = 40_000;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_poll_takes_long() {
