@@ -7,7 +7,9 @@ use sqlx::{Postgres, Sqlite};
 
 use super::DeliveryState;
 use crate::store::connections::Connection;
-use crate::store::engine::{Dialect, Engine, Script, Value, execute, push_values};
+use crate::store::engine::{
+    Dialect, Engine, Script, Value, execute, push_organization, push_values,
+};
 use crate::store::{Actor, StoreError, Tenant, Tx};
 
 pub(super) const RETRY_PENDING: &str = "
@@ -164,17 +166,19 @@ fn finish<DB: Dialect>(
             done.status.map(i64::from).into(),
             done.answer.as_str().into(),
             done.reason.as_deref().into(),
+            tenant.uuid().into(),
+            connection.0.into(),
         ]
     });
     push_values(query, rows);
-    query.push(") AS done WHERE deliveries.organization_id = ");
-    DB::bind(query, tenant.uuid().into());
-    query.push(" AND deliveries.connection_id = ");
-    DB::bind(query, connection.0.into());
+    // Every part of the primary key comes from the rows: with one that is given by itself
+    // SQLite reads all deliveries of the connection, once for each row.
     query.push(
-        " AND deliveries.sequence = done.column1 AND deliveries.attempts = done.column2 \
-         AND deliveries.state = 'pending'",
+        ") AS done WHERE deliveries.organization_id = done.column11 \
+         AND deliveries.connection_id = done.column12 AND deliveries.sequence = done.column1 \
+         AND deliveries.attempts = done.column2 AND deliveries.state = 'pending'",
     );
+    push_organization(query, "deliveries.organization_id", Some(tenant.uuid()));
     let references: Vec<(Uuid, String, &Finished)> = finished
         .iter()
         .filter_map(|done| Some((done.change.0, done.reference.as_ref()?.to_string(), done)))

@@ -21,6 +21,7 @@ mod postgres_begin;
 mod postgres_pool;
 mod readers;
 mod script;
+mod statement_costs;
 mod wal_index;
 mod write_lock;
 mod writer;

@@ -17,6 +17,7 @@ use super::backend::{Engine, bounded};
 use super::error::StoreError;
 use super::fair_share::{FairShare, Holder, Permit};
 use super::postgres_pool::{Planning, PostgresConnection, PostgresPool};
+use super::statement_costs::StatementCosts;
 
 /// How long a statement that reads may run before the database ends it: less
 /// than its caller waits, so that the caller gets the reason.
@@ -94,7 +95,8 @@ impl Readers {
         match &self.connections {
             Engine::Sqlite(readers) => {
                 let idle = std::mem::take(&mut *readers.idle());
-                for reader in idle {
+                for mut reader in idle {
+                    reader.costs.log(&mut reader.connection).await;
                     // What cannot be closed in order is closed with the process.
                     let _ = reader.connection.close().await;
                 }
@@ -119,6 +121,7 @@ struct Reader {
     /// Until when its statements may run, in milliseconds since the group was
     /// made.
     deadline: Arc<AtomicU64>,
+    costs: StatementCosts,
 }
 
 impl SqliteReaders {
@@ -128,12 +131,13 @@ impl SqliteReaders {
 
     async fn lease(self: &Arc<Self>, permit: Permit) -> Result<SqliteLease, StoreError> {
         let idle = self.idle().pop();
-        let reader = match idle {
+        let mut reader = match idle {
             Some(reader) => reader,
             None => bounded(self.connect()).await?,
         };
         let deadline = millis(self.started) + millis_of(READ_TIMEOUT);
         reader.deadline.store(deadline, Ordering::Relaxed);
+        reader.costs.log(&mut reader.connection).await;
         Ok(SqliteLease {
             reader: Some(reader),
             readers: Arc::clone(self),
@@ -155,6 +159,7 @@ impl SqliteReaders {
         Ok(Reader {
             connection,
             deadline,
+            costs: StatementCosts::default(),
         })
     }
 }

@@ -36,6 +36,7 @@ use super::data_file::DataFile;
 use super::error::StoreError;
 use super::generation::Generations;
 use super::script::Script;
+use super::statement_costs::StatementCosts;
 use job::{Job, stopped};
 use task::Task;
 
@@ -64,6 +65,7 @@ impl Writer {
             generations,
             checkpoints,
             connection: Some(Box::new(connection)),
+            costs: StatementCosts::default(),
             jobs,
             next: None,
         };

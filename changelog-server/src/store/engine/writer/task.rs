@@ -13,6 +13,7 @@ use crate::store::engine::data_file::DataFile;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::generation::Generations;
 use crate::store::engine::script::Script;
+use crate::store::engine::statement_costs::StatementCosts;
 use crate::store::engine::write_lock::LockGuard;
 
 /// The most jobs that share a COMMIT.
@@ -82,6 +83,7 @@ pub(super) struct Task {
     pub(super) checkpoints: Checkpoints,
     /// `None` after it was lost; the next group opens another.
     pub(super) connection: Option<Box<SqliteConnection>>,
+    pub(super) costs: StatementCosts,
     pub(super) jobs: mpsc::Receiver<Job>,
     /// The next job, when it was taken from the queue already.
     pub(super) next: Option<Job>,
@@ -172,6 +174,9 @@ impl Task {
         }
         for (waiter, error) in group.failed {
             let _ = waiter.send(Err(error));
+        }
+        if let Some(connection) = &mut self.connection {
+            self.costs.log(connection).await;
         }
     }
 
