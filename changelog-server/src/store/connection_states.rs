@@ -18,10 +18,10 @@ const SELECT_TOTALS: &str = "
 SELECT c.id,
     (SELECT count(*) FROM (SELECT 1 AS one FROM deliveries d
         WHERE d.organization_id = $1 AND d.connection_id = c.id AND d.state = 'pending'
-        LIMIT 1001) AS counted) AS pending,
+        ORDER BY d.next_at LIMIT 1001) AS counted) AS pending,
     (SELECT count(*) FROM (SELECT 1 AS one FROM deliveries d
         WHERE d.organization_id = $1 AND d.connection_id = c.id AND d.state = 'dead'
-        LIMIT 1001) AS counted) AS dead,
+        ORDER BY d.sequence LIMIT 1001) AS counted) AS dead,
     (SELECT d.created_at FROM deliveries d
         WHERE d.organization_id = $1 AND d.connection_id = c.id
         ORDER BY d.sequence DESC LIMIT 1) AS newest_at,

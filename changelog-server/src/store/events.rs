@@ -29,13 +29,15 @@ UPDATE organizations SET has_receivers = 1 WHERE id = $1 AND has_receivers = 0";
 
 /// Reads a partial index, whose rows are what is still to be done.
 const WITH_NEW: &str = "SELECT DISTINCT organization_id FROM events WHERE is_new = 1";
-/// One look into the index for each connection, however much is queued for it.
+/// One look into the index for each connection, however much is queued for it. Without the
+/// order, or with EXISTS, PostgreSQL may read all that is pending or was sent, for each
+/// connection.
 const WITH_PENDING: &str = "
 SELECT DISTINCT c.organization_id FROM connections c
-WHERE c.disabled_at IS NULL AND EXISTS
+WHERE c.disabled_at IS NULL AND
     (SELECT 1 FROM deliveries d
      WHERE d.organization_id = c.organization_id AND d.connection_id = c.id
-         AND d.state = 'pending')";
+         AND d.state = 'pending' ORDER BY d.next_at LIMIT 1) IS NOT NULL";
 
 const SERVICES: &str = "SELECT id, reference FROM services WHERE organization_id = ";
 const HOSTS: &str = "SELECT id, reference FROM hosts WHERE organization_id = ";

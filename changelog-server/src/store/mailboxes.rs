@@ -56,9 +56,7 @@ ORDER BY at DESC LIMIT 51";
 
 const FORGET_TAKEN: &str = "
 UPDATE notifications SET mail = NULL, mailing = NULL
-WHERE organization_id = $1 AND user_id = $2 AND mailing = $4 AND change_id IN
-    (SELECT change_id FROM notifications
-     WHERE organization_id = $1 AND user_id = $2 AND mail = $3)";
+WHERE organization_id = $1 AND user_id = $2 AND mail = $3 AND mailing = $4";
 
 /// On PostgreSQL this waits for transactions that have notified the person, whose
 /// notifications the next statement sees.
@@ -66,9 +64,10 @@ const LOCK: &str = "
 UPDATE mailboxes SET attempts = attempts + 1
 WHERE organization_id = $1 AND user_id = $2 AND mail = $3 AND attempts = $4";
 
+/// The order makes PostgreSQL use the index of what is to be mailed.
 const HAS_MORE: &str = "
 SELECT change_id FROM notifications
-WHERE organization_id = $1 AND user_id = $2 AND mail = $3 LIMIT 1";
+WHERE organization_id = $1 AND user_id = $2 AND mail = $3 ORDER BY at LIMIT 1";
 
 const SENT: &str = "
 UPDATE mailboxes SET due_at = $4, failures = 0, sent_at = $5, problem = NULL
@@ -87,9 +86,7 @@ WHERE organization_id = $1 AND user_id = $2 AND mail = $3 AND attempts = $4";
 
 const FORGET: &str = "
 UPDATE notifications SET mail = NULL, mailing = NULL
-WHERE organization_id = $1 AND user_id = $2 AND change_id IN
-    (SELECT change_id FROM notifications
-     WHERE organization_id = $1 AND user_id = $2 AND mail = $3)";
+WHERE organization_id = $1 AND user_id = $2 AND mail = $3";
 
 const EMPTY: &str = "
 UPDATE mailboxes SET due_at = NULL, attempts = attempts + 1, failures = 0, problem = NULL

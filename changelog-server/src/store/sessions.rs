@@ -21,13 +21,14 @@ pub(crate) const MAX_CLOCK_SKEW: TimeDelta = TimeDelta::minutes(5);
 /// How many characters of the `User-Agent` header are kept.
 const MAX_USER_AGENT_CHARS: usize = 200;
 
-/// Joins the membership, so that a removed member has no session.
+/// Joins the membership, so that a removed member has no session. The order makes PostgreSQL
+/// find unread notifications by their index.
 const SELECT_BY_TOKEN: &str = "
 SELECT s.user_id, s.organization_id, s.created_at, s.last_seen_at, u.name, u.email, m.role,
        o.name AS organization_name, o.has_receivers,
        (SELECT count(*) FROM (SELECT n.at FROM notifications n
             WHERE n.organization_id = s.organization_id AND n.user_id = s.user_id
-                AND n.is_unread = 1 LIMIT 100) AS unread) AS unread
+                AND n.is_unread = 1 ORDER BY n.at LIMIT 100) AS unread) AS unread
 FROM sessions s
 JOIN users u ON u.id = s.user_id
 JOIN memberships m ON m.organization_id = s.organization_id AND m.user_id = s.user_id

@@ -7,9 +7,7 @@ use sqlx::{Postgres, Sqlite};
 
 use super::DeliveryState;
 use crate::store::connections::Connection;
-use crate::store::engine::{
-    Dialect, Engine, Script, Value, execute, push_organization, push_values,
-};
+use crate::store::engine::{Dialect, Engine, Script, Value, execute, push_values};
 use crate::store::{Actor, StoreError, Tenant, Tx};
 
 pub(super) const RETRY_PENDING: &str = "
@@ -166,19 +164,22 @@ fn finish<DB: Dialect>(
             done.status.map(i64::from).into(),
             done.answer.as_str().into(),
             done.reason.as_deref().into(),
-            tenant.uuid().into(),
-            connection.0.into(),
         ]
     });
     push_values(query, rows);
-    // Every part of the primary key comes from the rows: with one that is given by itself
-    // SQLite reads all deliveries of the connection, once for each row.
+    // The whole primary key is given by itself, and no other index has this condition on the
+    // state: else SQLite, and PostgreSQL for a table that has just grown, read all that is
+    // pending or was sent, once for each row.
+    query.push(") AS done WHERE deliveries.organization_id = ");
+    DB::bind(query, tenant.uuid().into());
+    query.push(" AND deliveries.connection_id = ");
+    DB::bind(query, connection.0.into());
+    query.push(" AND deliveries.sequence");
+    DB::push_in(query, finished.iter().map(|done| done.sequence).collect());
     query.push(
-        ") AS done WHERE deliveries.organization_id = done.column11 \
-         AND deliveries.connection_id = done.column12 AND deliveries.sequence = done.column1 \
-         AND deliveries.attempts = done.column2 AND deliveries.state = 'pending'",
+        " AND deliveries.sequence = done.column1 AND deliveries.attempts = done.column2 \
+         AND deliveries.state || '' = 'pending'",
     );
-    push_organization(query, "deliveries.organization_id", Some(tenant.uuid()));
     let references: Vec<(Uuid, String, &Finished)> = finished
         .iter()
         .filter_map(|done| Some((done.change.0, done.reference.as_ref()?.to_string(), done)))
