@@ -6,9 +6,11 @@
 
 mod api_reads;
 mod api_writes;
+mod commands;
 mod explained;
 mod fixture;
 mod forms;
+mod growth;
 mod organizations;
 mod pages;
 mod postgres;

@@ -195,6 +195,13 @@ impl TestApp {
         admin(self.folder(), &self.database, arguments, "")
     }
 
+    /// Runs an admin command with this standard input, which must succeed, and returns what
+    /// it prints.
+    #[track_caller]
+    pub fn admin_with(&self, arguments: &[&str], input: &str) -> Value {
+        admin(self.folder(), &self.database, arguments, input)
+    }
+
     /// Runs an admin command and returns its output.
     pub fn try_admin(&self, arguments: &[&str], input: &str) -> Output {
         run(
@@ -254,6 +261,11 @@ impl TestApp {
             Server::start_with(&self.database, flags, &key, &self.clock).await
         };
         server.unwrap_or_else(|error| panic!("the server does not start: {error}"))
+    }
+
+    /// Returns an admin command for this database.
+    pub fn admin_command(&self, arguments: &[&str]) -> Command {
+        admin_command(self.folder(), &self.database, arguments)
     }
 
     /// Returns the command that starts a server on this database.

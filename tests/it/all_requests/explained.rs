@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::sql::shorten;
+use super::sql::shorten_and_count;
 
 /// The limit on rows that one step of a request reads. The index entries of a week of a
 /// million changes a year are 25,180, the days of an author by risk, status and
@@ -24,6 +24,8 @@ pub(super) struct Explained {
     pub(super) session: String,
     /// The statement, without repeated rows of values.
     pub(super) statement: String,
+    /// How many rows of values it has.
+    pub(super) value_rows: u32,
     /// The values, such as `$1 = '7', $2 = NULL`, if `log_statement` writes them.
     pub(super) parameters: String,
     pub(super) plan: String,
@@ -76,10 +78,12 @@ pub(super) fn read(log: &str) -> Vec<Explained> {
             .unwrap_or((statement, ""));
         let (session, _) = line.split_once(" LOG: ").unwrap_or_default();
         let statement = statement.trim_start_matches("Query Text: ");
+        let (statement, value_rows) = shorten_and_count(statement.trim());
         all.push(Explained {
             at: start,
             session: session.to_owned(),
-            statement: shorten(statement.trim()),
+            statement,
+            value_rows,
             parameters: parameters.remove(session).unwrap_or_default().to_owned(),
             plan: plan.to_owned(),
         });
@@ -104,6 +108,19 @@ impl Explained {
         let steps = self.steps();
         let walking = steps.iter().filter(|step| scans(step));
         walking.map(|step| step.name.clone()).collect()
+    }
+
+    /// Returns how many rows and pages it has read: the rows of all steps, with those that
+    /// they removed, and the pages in memory or not (`auto_explain.log_buffers`).
+    pub(super) fn cost(&self) -> f64 {
+        let rows: f64 = self.steps().iter().map(|step| step.seen).sum();
+        // The first step includes the others.
+        let pages = self
+            .plan
+            .lines()
+            .find(|line| line.contains("Buffers: shared"));
+        let pages = pages.unwrap_or_default();
+        rows + after(pages, " hit=") + after(pages, " read=")
     }
 
     fn steps(&self) -> Vec<Step> {

@@ -12,10 +12,12 @@ use futures_util::future::join_all;
 use serde_json::json;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
+use super::commands;
 use super::explained::{self, Explained};
 use super::fixture::Fixture;
 use super::requests::RequestSender;
 use crate::store::placement::Placement;
+use changelog_tests::receivers::Receiver;
 use changelog_tests::{Organization, Postgres, TestApp, send, text};
 
 /// How many partitions each table has.
@@ -89,7 +91,11 @@ async fn each_statement_is_about_one_organization() {
     sender.send_all(&fixture, 2).await;
     drop(sender);
     send_for_both(&app, &second).await;
-    run_commands(&app);
+    let receiver = Receiver::start().await;
+    commands::run_all(&app, &receiver, |arguments, input| {
+        app.admin_with(arguments, input)
+    });
+    app.admin(&["secrets", "rotate"]);
     let ids = [app.organization.id.clone(), second.id.clone()];
     let log = Log::new(&postgres, &placement, &ids);
 
@@ -185,27 +191,6 @@ async fn send_for_both(app: &TestApp, second: &Organization) {
             answer.is(200);
         }
     }
-}
-
-/// Runs every admin command that uses the database.
-fn run_commands(app: &TestApp) {
-    let organization = &app.organization;
-    app.admin(&["org", "list"]);
-    app.admin(&["org", "set-plan", &organization.id, "pro"]);
-    let key = app.create_key(&[]);
-    app.admin(&["key", "list", "--org", &organization.id]);
-    app.admin(&["key", "revoke", &text(&key["id"])]);
-    let set_password = [
-        "user",
-        "set-password",
-        "--email",
-        &organization.email,
-        "--password-file",
-        "-",
-    ];
-    let output = app.try_admin(&set_password, "another pear and 4711 plums");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
 }
 
 /// What the log says of the statements of the service.

@@ -44,17 +44,26 @@ pub(super) fn split(text: &str) -> Vec<String> {
 
 /// Returns a statement with only the first row of each list of values.
 pub(super) fn shorten(statement: &str) -> String {
+    shorten_and_count(statement).0
+}
+
+/// Returns a statement with only the first row of each list of values, and how many rows
+/// they have.
+pub(super) fn shorten_and_count(statement: &str) -> (String, u32) {
     let mut short = String::new();
+    let mut count = 0;
     let mut rest = statement;
     while let Some((before, values)) = rest.split_once("VALUES (") {
         let (first, mut after) = split_row(values);
         short.extend([before, "VALUES (", first, ")"]);
+        count += 1;
         while let Some(next) = after.strip_prefix(", (") {
             (_, after) = split_row(next);
+            count += 1;
         }
         rest = after;
     }
-    short + rest
+    (short + rest, count)
 }
 
 /// Splits a string, which begins behind an opening parenthesis, at the closing one.
@@ -154,8 +163,9 @@ fn statements_are_split_shortened_and_read() {
     assert_eq!(found, ["x of a", "u of b", "t, w of c", "v of d"]);
     let short = shorten("SELECT a FROM (VALUES (?, ?), (?, ?), (?, ?)) AS b, c");
     assert_eq!(short, "SELECT a FROM (VALUES (?, ?)) AS b, c");
-    let short = shorten("INSERT INTO a VALUES ($1, b(c($2, ' '))), ($3, b(c($4, ' '))) ON");
-    assert_eq!(short, "INSERT INTO a VALUES ($1, b(c($2, ' '))) ON");
+    let statement = "INSERT INTO a VALUES ($1, b(c($2, ' '))), ($3, b(c($4, ' '))) ON";
+    let short = "INSERT INTO a VALUES ($1, b(c($2, ' '))) ON";
+    assert_eq!(shorten_and_count(statement), (short.to_owned(), 2));
     let found = conditions("UPDATE a SET b = c WHERE d = $1");
     assert_eq!(
         found.iter().map(Conditions::to_string).collect::<Vec<_>>(),

@@ -144,6 +144,27 @@ impl Receiver {
         lock(&self.state).behavior = Arc::new(behavior);
     }
 
+    /// Waits until the body of a request has this text.
+    pub async fn wait_for_text(&self, text: &str) {
+        let deadline = Instant::now() + WAIT_TIMEOUT;
+        let has_it = |request: &Received| String::from_utf8_lossy(&request.body).contains(text);
+        let mut seen = 0;
+        loop {
+            {
+                let state = lock(&self.state);
+                if state.requests[seen..].iter().any(has_it) {
+                    return;
+                }
+                seen = state.requests.len();
+            }
+            assert!(
+                Instant::now() < deadline,
+                "{text} in none of {seen} requests"
+            );
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
     /// Waits until there are this many requests, and returns all of them.
     pub async fn wait_for(&self, count: usize) -> Vec<Received> {
         let deadline = Instant::now() + WAIT_TIMEOUT;

@@ -1,0 +1,46 @@
+//! The admin commands that use the database.
+
+use changelog_tests::receivers::Receiver;
+use changelog_tests::{TestApp, text};
+use serde_json::Value;
+
+/// Runs the admin commands that use the database, but for the rotation of secrets, which needs
+/// to read those of all connections. `run` gets its arguments and its
+/// standard input, and returns what it prints.
+pub(super) fn run_all(
+    app: &TestApp,
+    receiver: &Receiver,
+    mut run: impl FnMut(&[&str], &str) -> Value,
+) {
+    let organization = &app.organization;
+    let org = organization.id.as_str();
+    let password = organization.password.as_str();
+    run(&["org", "list"], "");
+    run(&["org", "set-plan", org, "pro"], "");
+    let email = "commander@example.org";
+    let owner = ["--owner-email", email, "--owner-name", "Grace"];
+    let create = ["org", "create", "--name", "By a command"];
+    let password_file = ["--owner-password-file", "-"];
+    run(&[&create[..], &owner, &password_file].concat(), password);
+    let key = run(&["key", "create", "--org", org, "--name", "another"], "");
+    run(&["key", "list", "--org", org], "");
+    run(&["key", "revoke", &text(&key["id"])], "");
+    let set_password = ["user", "set-password", "--email", &organization.email];
+    run(
+        &[&set_password[..], &["--password-file", "-"]].concat(),
+        password,
+    );
+
+    let url = receiver.url();
+    let create = ["integration", "create", "--org", org, "--kind", "webhook"];
+    let named = ["--name", "By a command", "--url", &url];
+    let connection = run(&[&create[..], &named].concat(), "");
+    let id = text(&connection["id"]);
+    let allowed = ["--allow-receivers", "127.0.0.0/8"];
+    run(&["integration", "list", "--org", org], "");
+    run(&[&["integration", "test", &id][..], &allowed].concat(), "");
+    run(&["integration", "deliveries", &id], "");
+    run(&["integration", "deliveries", &id, "--dead"], "");
+    run(&["integration", "enable", &id], "");
+    run(&["integration", "delete", &id], "");
+}

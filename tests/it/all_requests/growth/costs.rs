@@ -1,0 +1,94 @@
+//! What statements cost: on SQLite the steps of its virtual machine, which the service
+//! logs; on PostgreSQL the rows that the steps of its plan read and the pages
+//! (`auto_explain`).
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::super::explained::Explained;
+use super::super::sql::shorten_and_count;
+
+/// The filter of the service's log that makes it log costs.
+pub(super) const LOG_FILTER: &str = "info,changelog_server::store::engine::statement_costs=debug";
+
+/// What a run of each statement cost at most, for each row of values that it has.
+#[derive(Debug, Default)]
+pub(super) struct Costs(pub(super) BTreeMap<String, f64>);
+
+impl Costs {
+    /// Reads what a process logged with [`LOG_FILTER`] as JSON.
+    pub(super) fn add_sqlite(&mut self, log: &str) {
+        for line in log.lines() {
+            let line: Value = serde_json::from_str(line).unwrap_or_default();
+            let fields = &line["fields"];
+            if let (Some(statement), Some(steps), Some(runs)) = (
+                fields["statement"].as_str(),
+                fields["steps"].as_f64(),
+                fields["runs"].as_f64(),
+            ) {
+                let (statement, rows) = shorten_and_count(statement);
+                self.add(&statement, rows, steps / runs);
+            }
+        }
+    }
+
+    /// Reads plans of PostgreSQL.
+    pub(super) fn add_postgres(&mut self, explained: &[Explained]) {
+        for one in explained {
+            self.add(&one.statement, one.value_rows, one.cost());
+        }
+    }
+
+    fn add(&mut self, statement: &str, rows: u32, cost: f64) {
+        let (statement, listed) = generalize(statement);
+        let known = self.0.entry(statement).or_default();
+        *known = known.max(cost / f64::from(rows.max(listed).max(1)));
+    }
+}
+
+/// Returns a statement in one line, in which `?` is each parameter, list of parameters and
+/// number of a limit; and how many parameters the longest list has.
+fn generalize(statement: &str) -> (String, u32) {
+    let mut words = Vec::new();
+    for word in statement.split_whitespace() {
+        let is_limit = words.last() == Some(&"LIMIT") && word.parse::<u32>().is_ok();
+        words.push(if is_limit { "?" } else { word });
+    }
+    let text = words.join(" ");
+    let mut parts = text.split('$');
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        text.push('?');
+        text.push_str(part.trim_start_matches(|c: char| c.is_ascii_digit()));
+    }
+    let (mut general, mut longest) = (String::new(), 1);
+    let mut rest = text.as_str();
+    while let Some((before, list)) = rest.split_once(" IN (") {
+        let (parameters, after) = list.split_once(')').unwrap_or((list, ""));
+        general.extend([before, " IN ("]);
+        if parameters.contains(|c: char| !"?, ".contains(c)) {
+            rest = list;
+            continue;
+        }
+        general.push_str("?)");
+        longest = longest.max(1 + parameters.matches(',').count());
+        rest = after;
+    }
+    (general + rest, u32::try_from(longest).unwrap_or(u32::MAX))
+}
+
+#[test]
+fn statements_are_generalized() {
+    assert_eq!(
+        generalize("SELECT a\n FROM b WHERE c IN (?, ?, ?) AND d IN (SELECT e FROM f) LIMIT 25"),
+        (
+            "SELECT a FROM b WHERE c IN (?) AND d IN (SELECT e FROM f) LIMIT ?".to_owned(),
+            3
+        )
+    );
+    assert_eq!(
+        generalize("a IN ($1) LIMIT $2"),
+        ("a IN (?) LIMIT ?".to_owned(), 1)
+    );
+}
