@@ -83,7 +83,7 @@ pub struct Host {
 #[serde(deny_unknown_fields)]
 pub struct NewHost {
     /// The name; unique in the organization without regard to ASCII case.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Name))]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::KeyName))]
     pub hostname: String,
     /// The fully qualified domain name.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -91,7 +91,7 @@ pub struct NewHost {
     pub fqdn: Option<String>,
     /// An IPv4 or IPv6 address.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(example = "192.0.2.10"))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::IpAddress>))]
     pub ip_address: Option<String>,
     /// The operating system.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -161,7 +161,7 @@ impl Input for NewHost {
 pub struct HostPatch {
     /// As on create.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Name, required = false))]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::KeyName, required = false))]
     pub hostname: Option<String>,
     /// As on create; null clears it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -169,7 +169,7 @@ pub struct HostPatch {
     pub fqdn: Option<Option<String>>,
     /// As on create; null clears it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, example = "192.0.2.10"))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::IpAddress>))]
     pub ip_address: Option<Option<String>>,
     /// As on create; null clears it.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -11,7 +11,7 @@ use crate::problem::BadValue;
 use crate::time::Timestamp;
 
 macro_rules! id {
-    ($(#[$doc:meta])* $name:ident) => {
+    ($(#[$doc:meta])* $name:ident $(, example $example:literal)?) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
         #[serde(transparent)]
@@ -51,7 +51,9 @@ macro_rules! id {
                 ObjectBuilder::new()
                     .schema_type(Type::String)
                     .format(Some(SchemaFormat::KnownFormat(KnownFormat::Uuid)))
-                    .examples(["018f4e9a-7b1c-7d3e-9a51-2f6c8b7d1e90"])
+                    // An example of an id that a body refers to would be refused: it does
+                    // not exist.
+                    .examples(None::<&str>$(.or(Some($example)))?)
                     .build()
                     .into()
             }
@@ -73,7 +75,7 @@ id! {
 id! {
     /// The id of a change: a UUID version 7 made from the time at which the
     /// change happened, so that ids sort by time.
-    ChangeId
+    ChangeId, example "018f4e9a-7b1c-7d3e-9a51-2f6c8b7d1e90"
 }
 id! {
     /// The id of a host.
@@ -85,7 +87,7 @@ id! {
 }
 id! {
     /// The id of an entry in the activity log.
-    ActivityId
+    ActivityId, example "018f4e9a-7b1c-7d3e-9a51-2f6c8b7d1e90"
 }
 id! {
     /// The id of an API key (not the key itself).

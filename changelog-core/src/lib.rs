@@ -28,7 +28,8 @@ pub mod problem;
 pub mod query;
 mod rules;
 #[cfg(feature = "openapi")]
-mod schema;
+#[doc(hidden)]
+pub mod schema;
 pub mod service;
 pub mod subscription;
 pub mod text;

@@ -76,17 +76,16 @@ impl Query {
         }
     }
 
-    /// Takes and parses several values, separated by commas, each once.
+    /// Takes and parses several values, separated by commas or in repeated parameters, as
+    /// clients that are generated from the OpenAPI document send them; each once.
     pub fn parsed_list<T: FromStr<Err = BadValue> + PartialEq>(
         &mut self,
         name: &'static str,
     ) -> Vec<T> {
         let mut values = Vec::new();
-        let Some(text) = self.one(name) else {
-            return values;
-        };
-        for word in text.split(',') {
-            match word.trim().parse() {
+        let texts = self.all(name);
+        for word in texts.iter().flat_map(|text| text.split(',')) {
+            match word.trim().parse::<T>() {
                 Ok(value) if values.contains(&value) => {}
                 Ok(value) => values.push(value),
                 Err(bad) => {

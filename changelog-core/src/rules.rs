@@ -23,6 +23,12 @@ pub(crate) enum TextKind {
 }
 
 impl TextKind {
+    /// Returns whether a text of this kind cannot have a character anywhere.
+    #[cfg(feature = "openapi")]
+    pub(crate) fn forbids(self, c: char) -> bool {
+        self.forbidden(c.encode_utf8(&mut [0; 4])).is_some()
+    }
+
     /// Finds what must not be in a text, with the kind of character that it is.
     fn forbidden(self, text: &str) -> Option<(char, &'static str)> {
         if text.bytes().all(|byte| (b' '..0x7f).contains(&byte)) {

@@ -43,6 +43,11 @@ pub struct Service {
 /// Input for creating a service.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(example = json!({
+    "name": "payments",
+    "description": "Takes card payments",
+    "color": "#6366f1",
+})))]
 #[serde(deny_unknown_fields)]
 pub struct NewService {
     /// The name; unique in the organization without regard to ASCII case.
@@ -52,7 +57,7 @@ pub struct NewService {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::LongText>))]
     pub description: Option<String>,
-    /// A hex color; `#6366f1` by default.
+    /// A hex color, `#rgb` or `#rrggbb`; `#6366f1` by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Color>))]
     pub color: Option<String>,
@@ -89,6 +94,7 @@ impl Input for NewService {
 /// Input for updating a service. Absent fields keep their value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(example = json!({"description": "Takes card payments", "color": "#0ea5e9"})))]
 #[serde(deny_unknown_fields)]
 pub struct ServicePatch {
     /// As on create.

@@ -29,8 +29,8 @@ pub struct Agent {
     /// Whether a person directed it.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub mode: Option<AgentMode>,
-    /// The run of it: an id or a URL, of at most 2,048 characters.
-    #[cfg_attr(feature = "openapi", schema(required, max_length = 2048))]
+    /// The run of it: an id or a URL.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::AgentRun>, required))]
     pub run: Option<String>,
 }
 
@@ -54,13 +54,10 @@ pub(super) fn check(problems: &mut Violations, agent: &mut Agent) {
         chars,
         TextKind::Line,
     );
-    if let Some(run) = &mut agent.run {
-        rules::text(
-            problems,
-            "/agent/run",
-            run,
-            1..=MAX_URL_CHARS,
-            TextKind::Line,
-        );
+    let run = &mut agent.run;
+    rules::optional_text(problems, "/agent/run", run, MAX_URL_CHARS, TextKind::Line);
+    // What an environment variable that is not set becomes.
+    if run.as_ref().is_some_and(String::is_empty) {
+        *run = None;
     }
 }

@@ -379,6 +379,11 @@ mod tests {
         };
         for (query, risks, statuses) in [
             ("risk_level=high,medium,high", vec![High, Medium], vec![]),
+            (
+                "risk_level=high&risk_level=medium",
+                vec![High, Medium],
+                vec![],
+            ),
             ("min_risk=medium", vec![Medium, High], vec![]),
             ("min_risk=low", vec![], vec![]),
             (

@@ -17,6 +17,17 @@ use crate::time::Timestamp;
 /// Input for creating a change.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(example = json!({
+    "title": "Deploy api 2.3",
+    "description": "Rolls out the new rate limiter.",
+    "risk_level": "medium",
+    "status": "completed",
+    "environment": "prod",
+    "tags": ["terraform"],
+    "links": [{ "label": "pipeline", "url": "https://ci.example.com/runs/42" }],
+    "started_at": "2026-01-15T08:30:00.000Z",
+    "ended_at": "2026-01-15T08:34:00.000Z",
+})))]
 #[serde(deny_unknown_fields)]
 pub struct NewChange {
     /// What was done, in one line.
@@ -37,14 +48,14 @@ pub struct NewChange {
     /// The name of a service of the organization regardless of ASCII case, instead of
     /// its id.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::ServiceName>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::NameInstead>))]
     pub service_name: Option<String>,
     /// A host of the organization.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host_id: Option<HostId>,
     /// The name of a host of the organization regardless of ASCII case, instead of its id.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Name>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::NameInstead>))]
     pub hostname: Option<String>,
     /// The environment; that of the host by default.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -76,10 +87,12 @@ pub struct NewChange {
     /// The time at which the change was started; `occurred_at` by default. From 1970
     /// until 5 minutes after the server time; needs another status than `planned`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::PastTime>))]
     pub started_at: Option<Timestamp>,
     /// The time at which the change was completed or rolled back, not before
     /// `started_at`; by default `occurred_at` or, without it, now.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::PastTime>))]
     pub ended_at: Option<Timestamp>,
     /// The name or address of the person for whom the API key acts.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -87,6 +100,7 @@ pub struct NewChange {
     pub on_behalf_of: Option<String>,
     /// The automation that acts.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::NewAgent>))]
     pub agent: Option<Agent>,
     /// The commit that is deployed.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -98,7 +112,7 @@ pub struct NewChange {
     /// The time at which the change happened; `started_at` or else now by default. From
     /// 1970 until 5 minutes after the server time.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(example = "2026-01-15T08:30:00.000Z"))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::PastTime>))]
     pub occurred_at: Option<Timestamp>,
 }
 
@@ -194,6 +208,25 @@ fn check_reference(
 }
 
 impl NewChange {
+    /// Returns the rules about several members that a JSON schema can express.
+    #[cfg(feature = "openapi")]
+    pub(crate) fn conditions() -> Vec<serde_json::Value> {
+        use serde_json::json;
+
+        let given = |name: &str| json!({ "required": [name], "properties": { name: { "type": "string", "minLength": 1 } } });
+        let no_service = json!({
+            "service_id": { "type": "null" },
+            "service_ids": { "type": ["array", "null"], "maxItems": 0 },
+        });
+        let no_host = json!({ "host_id": { "type": "null" } });
+        let names = [("service_name", no_service), ("hostname", no_host)];
+        let names = names.map(|(name, no_id)| crate::schema::implies(&given(name), &no_id));
+        names
+            .into_iter()
+            .chain(progress::conditions(true))
+            .collect()
+    }
+
     /// Returns the ids of all services, the first one first.
     pub fn all_service_ids(&self) -> Vec<ServiceId> {
         match (self.service_id, self.service_ids.as_slice()) {
@@ -259,10 +292,17 @@ impl NewChange {
 /// Input for creating several changes: all of them, or none when one is invalid.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(example = json!({
+    "changes": [
+        { "title": "Deploy api 2.3", "status": "completed" },
+        { "title": "Upgrade the database", "scheduled_for": "2027-01-15T22:00:00.000Z" },
+    ],
+    "notify": false,
+})))]
 #[serde(deny_unknown_fields)]
 pub struct NewChanges {
     /// The changes, in the order in which they are created.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::NewChanges))]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::BulkChanges))]
     pub changes: Vec<NewChange>,
     /// Whether receivers and subscribers are notified; true by default.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -16,6 +16,11 @@ use crate::time::Timestamp;
 /// Input for updating a change. Absent fields keep their value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(example = json!({
+    "status": "rolled_back",
+    "outcome": "failed",
+    "reason": "Card payments timed out",
+})))]
 #[serde(deny_unknown_fields)]
 pub struct ChangePatch {
     /// The new title.
@@ -77,11 +82,11 @@ pub struct ChangePatch {
     pub scheduled_for: Option<Option<Timestamp>>,
     /// The corrected start; null sets `occurred_at`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Timestamp>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::PastTime>))]
     pub started_at: Option<Option<Timestamp>>,
     /// The corrected end; null clears it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Timestamp>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::PastTime>))]
     pub ended_at: Option<Option<Timestamp>>,
     /// The new person for whom an API key acted; null clears it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -89,7 +94,7 @@ pub struct ChangePatch {
     pub on_behalf_of: Option<Option<String>>,
     /// The new automation that acted; null clears it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Agent>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::NewAgent>))]
     pub agent: Option<Option<Agent>>,
     /// The new commit; null clears it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -202,6 +207,20 @@ impl Input for ChangePatch {
 }
 
 impl ChangePatch {
+    /// Returns the rules about several members that a JSON schema can express.
+    #[cfg(feature = "openapi")]
+    pub(crate) fn conditions() -> Vec<serde_json::Value> {
+        use serde_json::json;
+
+        let has_services = json!({
+            "required": ["service_id", "service_ids"],
+            "properties": { "service_ids": { "type": "array", "minItems": 1 } },
+        });
+        let has_first = json!({ "service_id": { "type": "string" } });
+        let services = crate::schema::implies(&has_services, &has_first);
+        progress::conditions(false).chain([services]).collect()
+    }
+
     /// Returns the services that a change with `before` has after this update; `None`
     /// if the update keeps them.
     pub fn services_after(&self, before: &[ServiceId]) -> Option<Vec<ServiceId>> {

@@ -99,6 +99,38 @@ fn fits(status: &Status, outcome: &Outcome) -> bool {
     }
 }
 
+/// Returns what a JSON schema can say of [`Progress::check`]: the members that an object
+/// with each status cannot have. A new change without a status is planned; only an update
+/// has a reason.
+#[cfg(feature = "openapi")]
+pub(super) fn conditions(is_new: bool) -> impl Iterator<Item = serde_json::Value> {
+    use serde_json::json;
+
+    let absent = json!({ "type": "null" });
+    Status::ALL.iter().map(move |status| {
+        let planned = *status == Status::Planned;
+        let fitting = |outcome: &&Outcome| !planned && fits(status, outcome);
+        let outcomes = Outcome::ALL.iter().filter(fitting).map(Some);
+        let outcomes: Vec<_> = outcomes.chain([None]).collect();
+        let mut members = json!({ "outcome": { "enum": outcomes } });
+        for (name, refused) in [
+            ("started_at", planned),
+            ("ended_at", !status.is_ended()),
+            ("reason", !is_new && *status != Status::RolledBack),
+        ] {
+            if refused {
+                members[name] = absent.clone();
+            }
+        }
+        let condition = if is_new && planned {
+            json!({ "properties": { "status": { "enum": [status, null] } } })
+        } else {
+            json!({ "required": ["status"], "properties": { "status": { "enum": [status] } } })
+        };
+        crate::schema::implies(&condition, &members)
+    })
+}
+
 /// Returns the status of a change that has ended otherwise than its new outcome says: a
 /// change that has failed is rolled back.
 fn implied(before: &Status, outcome: &Outcome) -> Option<Status> {

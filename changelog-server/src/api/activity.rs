@@ -1,23 +1,14 @@
 //! `/api/activity`, which needs a session: API keys cannot read it.
 
-use changelog_core::ResourceType;
 use changelog_core::activity::{ActivityFilter, ActivityList, ActorList};
 
+use super::openapi::parameters::Entries;
 use crate::app::App;
 use crate::web::{ApiResult, Request, reply, session};
 
 /// Lists entries of the activity log, newest first.
 #[utoipa::path(get, path = "/api/activity", tag = "activity", operation_id = "list_activity",
-    params(
-        ("limit" = Option<u64>, Query, minimum = 1,
-            description = "The maximum number of entries; 50 when absent, at most 100", example = 50),
-        ("offset" = Option<u64>, Query, minimum = 0, description = "The number of newest entries to skip",
-            example = 0),
-        ("resource" = Option<ResourceType>, Query, description = "Entries about this type of resource"),
-        ("actor_id" = Option<String>, Query,
-            description = "Entries by this person, or by API keys with `__api_key__`",
-            example = "__api_key__"),
-    ),
+    params(Entries),
     security(("session" = [])),
     responses((status = 200, description = "The entries", body = ActivityList)))]
 pub(super) async fn list(app: App, request: Request) -> ApiResult {

@@ -2,8 +2,9 @@
 
 use changelog_core::change::annotation::{Annotated, Annotation, AnnotationFilter, annotations};
 use changelog_core::limits::{MAX_ANNOTATED_CHANGES, MAX_PER_PAGE};
-use changelog_core::{Change, ChangeFilter, Environment, HostId, RiskLevel, ServiceId, Status};
+use changelog_core::{Change, ChangeFilter};
 
+use super::openapi::parameters::{Annotations, Selection};
 use crate::app::App;
 use crate::blocking_pool;
 use crate::store::{StoreError, Tenant};
@@ -11,29 +12,12 @@ use crate::web::{ApiResult, Request, reply};
 
 /// Lists changes as annotations, for the Infinity data source of Grafana.
 ///
-/// The response is an array without an envelope. If more changes match than `max`, those
+/// Planned changes are left out unless `status` has them. The response is an array
+/// without an envelope. If more changes match than `max`, those
 /// next to each other are merged; of more than 2,000 changes, the older ones are only
 /// counted, in one annotation before the others.
 #[utoipa::path(get, path = "/api/changes/annotations", tag = "changes", operation_id = "changes_annotations",
-    params(
-        ("from" = Option<String>, Query,
-            description = "Only changes at or after this time: milliseconds since 1970, or RFC 3339", example = "1767225600000"),
-        ("to" = Option<String>, Query,
-            description = "Only changes before this time: milliseconds since 1970, or RFC 3339", example = "2026-01-02T00:00:00Z"),
-        ("max" = Option<u64>, Query, minimum = 1,
-            description = "The maximum number of annotations; 200 when absent, at most 1,000", example = 200),
-        ("q" = Option<String>, Query, description = "As for the list of changes"),
-        ("text" = Option<String>, Query, description = "As for the list of changes"),
-        ("service_id" = Option<ServiceId>, Query, description = "Only changes of this service"),
-        ("host_id" = Option<HostId>, Query, description = "Only changes on this host"),
-        ("environment" = Option<Vec<Environment>>, Query, style = Form, explode = false, description = "Only changes of one of these environments"),
-        ("risk_level" = Option<Vec<RiskLevel>>, Query, style = Form, explode = false, description = "Only changes of one of these risk levels"),
-        ("min_risk" = Option<RiskLevel>, Query, description = "Only changes of at least this risk level"),
-        ("status" = Option<Vec<Status>>, Query, style = Form, explode = false, description = "Only changes of one of these statuses; all but planned when absent"),
-        ("not_status" = Option<Vec<Status>>, Query, style = Form, explode = false, description = "No changes of these statuses"),
-        ("created_by" = Option<String>, Query, description = "Only changes recorded by this API key or person: an id or a name"),
-        ("tag" = Option<Vec<String>>, Query, explode = true, max_items = 20, description = "Only changes with all of these tags"),
-    ),
+    params(Annotations, Selection),
     responses((status = 200, description = "The annotations, oldest first", body = Vec<Annotation>)))]
 pub(super) async fn get(app: App, request: Request) -> ApiResult {
     let caller = app.caller(&request).await?;

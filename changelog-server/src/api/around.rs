@@ -5,8 +5,9 @@ use std::fmt::Write;
 
 use bytes::Bytes;
 use changelog_core::change::around::Ranked;
-use changelog_core::{Around, AroundFilter, ChangeId, Environment, HostId, ServiceId, Timestamp};
+use changelog_core::{Around, AroundFilter, ChangeId};
 
+use super::openapi::parameters::Incident;
 use crate::app::App;
 use crate::around::investigate;
 use crate::store::ChangeJson;
@@ -14,24 +15,7 @@ use crate::web::{ApiError, ApiResult, Request, reply};
 
 /// Ranks the changes before a time, with the reasons for each rank.
 #[utoipa::path(get, path = "/api/changes/around", tag = "changes", operation_id = "changes_around",
-    params(
-        ("at" = Option<Timestamp>, Query, description = "The time of the incident; now when absent"),
-        ("service_id" = Option<ServiceId>, Query,
-            description = "The affected service: its changes rank higher, and those of services that it depends on or that depend on it"),
-        ("host_id" = Option<HostId>, Query,
-            description = "The affected host: changes on it and in its environment rank higher"),
-        ("environment" = Option<Environment>, Query,
-            description = "The affected environment: its changes rank higher; that of the host when absent"),
-        ("q" = Option<String>, Query,
-            description = "The symptom, such as an error message: changes rank higher if their title or service has words of it",
-            example = "card payments time out"),
-        ("window_minutes" = Option<u64>, Query, minimum = 1, maximum = 10_080,
-            description = "The length of the time range before `at`, in minutes; when absent 1,440, and more if that has nothing of weight",
-            example = 1_440),
-        ("planned" = Option<bool>, Query, description = "Whether to rank planned changes, too; false when absent"),
-        ("limit" = Option<u64>, Query, minimum = 1,
-            description = "The maximum number of changes; 20 when absent, at most 100", example = 20),
-    ),
+    params(Incident),
     responses((status = 200, description = "The changes, most suspicious first", body = Around)))]
 pub(super) async fn get(app: App, request: Request) -> ApiResult {
     let caller = app.caller(&request).await?;

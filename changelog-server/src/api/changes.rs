@@ -1,14 +1,15 @@
 //! `/api/changes`
 
 use changelog_core::{
-    Change, ChangeCreated, ChangeFilter, ChangeId, ChangePatch, Data, Environment, HostId,
-    NewChange, NewChanges, Page, RiskLevel, ServiceId, Status, Timestamp, UpcomingFilter, headers,
+    Change, ChangeCreated, ChangeFilter, ChangeId, ChangePatch, Data, NewChange, NewChanges, Page,
+    UpcomingFilter, headers,
 };
 use chrono::TimeDelta;
 use warp::reply::Response;
 
 use super::caller::Caller;
 use super::idempotency;
+use super::openapi::parameters::{ChangesPage, Selection, UpcomingPage};
 use crate::app::App;
 use crate::blocking_pool;
 use crate::store::{ChangeJson, ChangeList, ChangesJson, Created, Creation, Draft, StoreError};
@@ -20,47 +21,7 @@ const ID_STEP_NANOS: u32 = 250;
 
 /// Lists a page of the changes that match all given parameters, newest first.
 #[utoipa::path(get, path = "/api/changes", tag = "changes", operation_id = "list_changes",
-    params(
-        ("page" = Option<u64>, Query, minimum = 1, description = "The number of the page, from 1", example = 1),
-        ("per_page" = Option<u64>, Query, minimum = 1,
-            description = "The number of changes per page; 25 when absent, at most 100", example = 25),
-        ("q" = Option<String>, Query,
-            description = "Search words; the title must contain a word that starts with each, ignoring case \
-                           and diacritics", example = "deploy api"),
-        ("text" = Option<String>, Query,
-            description = "Search words; the title, a tag, or the name of a service or the host must contain \
-                           a word that starts with each. At least 8 digits of an id also find the changes whose \
-                           id starts with them", example = "payments rollout"),
-        ("service_id" = Option<ServiceId>, Query,
-            description = "Changes of this service, whether it is the first or not"),
-        ("host_id" = Option<HostId>, Query, description = "Changes on this host"),
-        ("environment" = Option<Vec<Environment>>, Query, style = Form, explode = false,
-            description = "Changes of one of these environments, separated by commas"),
-        ("risk_level" = Option<Vec<RiskLevel>>, Query, style = Form, explode = false,
-            description = "Changes with one of these risk levels, separated by commas"),
-        ("min_risk" = Option<RiskLevel>, Query, description = "Changes with this risk level or a higher one"),
-        ("status" = Option<Vec<Status>>, Query, style = Form, explode = false,
-            description = "Changes with one of these statuses, separated by commas"),
-        ("not_status" = Option<Vec<Status>>, Query, style = Form, explode = false,
-            description = "Changes with another status than these, separated by commas"),
-        ("active" = Option<bool>, Query, description = "Changes that are in progress, or that are not"),
-        ("created_by" = Option<String>, Query, max_length = 100,
-            description = "Changes recorded by this API key or person: an id, or a name regardless of ASCII \
-                           case", example = "ci"),
-        ("tag" = Option<Vec<String>>, Query, explode = true, max_items = 20,
-            description = "Changes with this tag; repeat the parameter to require several tags"),
-        ("since" = Option<Timestamp>, Query,
-            description = "Changes whose effective time (`started_at`, else `occurred_at`) is this or later; if \
-                           the range contains the present time, also those in progress"),
-        ("until" = Option<Timestamp>, Query, description = "Changes whose effective time is before this"),
-        ("before" = Option<String>, Query,
-            description = "Changes after this one in the list, to read the next page: its id, or better its id, `@` \
-                           and its effective time, which holds the place if the change moves meanwhile; `count` \
-                           stays that of the whole list",
-            example = "018f4e9a-7b1c-7d3e-9a51-2f6c8b7d1e90@2026-01-15T08:30:00.000Z"),
-        ("include" = Option<String>, Query,
-            description = "`updated_by`: the changes have this field, who made the last update", example = "updated_by"),
-    ),
+    params(ChangesPage, Selection),
     responses((status = 200, description = "A page of changes", body = Page<Change>)))]
 pub(super) async fn list(app: App, request: Request) -> ApiResult {
     let caller = app.caller(&request).await?;
@@ -78,10 +39,7 @@ pub(super) async fn list(app: App, request: Request) -> ApiResult {
 /// Lists the planned changes that have a scheduled time, the earliest first: overdue ones,
 /// then those to come.
 #[utoipa::path(get, path = "/api/changes/upcoming", tag = "changes", operation_id = "upcoming_changes",
-    params(
-        ("limit" = Option<u64>, Query, minimum = 1,
-            description = "The maximum number of changes; 25 when absent, at most 100", example = 25),
-    ),
+    params(UpcomingPage),
     responses((status = 200, description = "The planned changes", body = Data<Vec<Change>>)))]
 pub(super) async fn upcoming(app: App, request: Request) -> ApiResult {
     let caller = app.caller(&request).await?;

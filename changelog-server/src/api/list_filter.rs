@@ -6,7 +6,7 @@ use changelog_core::query::Query;
 use crate::web::{ApiError, Request};
 
 /// The limit on hosts or services of one page.
-const MAX_LIMIT: u64 = 1_000;
+pub(super) const MAX_LIMIT: u64 = 1_000;
 
 /// A page of a list, in the order of the names.
 #[derive(Debug)]

@@ -5,6 +5,7 @@ use serde_json::Map;
 
 use super::idempotency::{self, Begun};
 use super::list_filter::ListFilter;
+use super::openapi::parameters::NamesPage;
 use crate::app::App;
 use crate::store::activity::{self, Entry};
 use crate::store::{Outcome, StoreError};
@@ -12,13 +13,7 @@ use crate::web::{ApiError, ApiResult, Request, body, reply};
 
 /// Lists the services of the organization, ordered by name.
 #[utoipa::path(get, path = "/api/services", tag = "services", operation_id = "list_services",
-    params(
-        ("limit" = Option<u64>, Query, minimum = 1,
-            description = "The maximum number of items, at most 1000; without this and `after`, all are returned",
-            example = 100),
-        ("after" = Option<String>, Query,
-            description = "Return items whose name comes after this one: the last of the previous page"),
-    ),
+    params(NamesPage),
     responses((status = 200, description = "All services, ordered by name", body = Data<Vec<Service>>)))]
 pub(super) async fn list(app: App, request: Request) -> ApiResult {
     let caller = app.caller(&request).await?;

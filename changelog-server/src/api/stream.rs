@@ -12,16 +12,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use changelog_core::headers::{API_KEY, LAST_EVENT_ID};
-use changelog_core::{
-    ActivityId, ChangeEvent, Environment, HostId, ProblemCode, RiskLevel, ServiceId, Status,
-    StreamFilter, Timestamp,
-};
+use changelog_core::{ActivityId, ChangeEvent, ProblemCode, StreamFilter, Timestamp};
 use chrono::TimeDelta;
 use futures_util::stream::try_unfold;
 use http::{Method, header};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{Instant, timeout_at};
 
+use super::openapi::parameters::{Events, Selection};
 use crate::app::App;
 use crate::change_streams::{StreamEvent, SubscribeError, Subscription};
 use crate::response_memory::{self, Holder};
@@ -57,34 +55,8 @@ const RETRY_AFTER: u64 = 10;
 /// may repeat events of the minute before that position, with the same ids.
 #[utoipa::path(get, path = "/api/changes/stream", tag = "changes", operation_id = "watch_changes",
     params(
-        ("q" = Option<String>, Query,
-            description = "Search words; the title must contain a word that starts with each, ignoring case \
-                           and diacritics", example = "deploy api"),
-        ("text" = Option<String>, Query,
-            description = "Search words; the title, a tag, or the name of a service or the host must contain \
-                           a word that starts with each. At least 8 digits of an id also find the changes whose \
-                           id starts with them", example = "payments rollout"),
-        ("service_id" = Option<ServiceId>, Query,
-            description = "Changes of this service, whether it is the first or not"),
-        ("host_id" = Option<HostId>, Query, description = "Changes on this host"),
-        ("environment" = Option<Vec<Environment>>, Query, style = Form, explode = false,
-            description = "Changes of one of these environments, separated by commas"),
-        ("risk_level" = Option<Vec<RiskLevel>>, Query, style = Form, explode = false,
-            description = "Changes with one of these risk levels, separated by commas"),
-        ("min_risk" = Option<RiskLevel>, Query, description = "Changes with this risk level or a higher one"),
-        ("status" = Option<Vec<Status>>, Query, style = Form, explode = false,
-            description = "Changes with one of these statuses, separated by commas"),
-        ("not_status" = Option<Vec<Status>>, Query, style = Form, explode = false,
-            description = "Changes with another status than these, separated by commas"),
-        ("active" = Option<bool>, Query, description = "Changes that are in progress, or that are not"),
-        ("created_by" = Option<String>, Query, max_length = 100,
-            description = "Changes recorded by this API key or person: an id, or a name regardless of ASCII \
-                           case", example = "ci"),
-        ("tag" = Option<Vec<String>>, Query, explode = true, max_items = 20,
-            description = "Changes with this tag; repeat the parameter to require several tags"),
-        ("events" = Option<Vec<ChangeEvent>>, Query, style = Form, explode = false,
-            description = "What to stream, separated by commas; `created` when absent. The other parameters \
-                           compare the change in its present state"),
+        Selection,
+        Events,
         ("Last-Event-ID" = Option<ActivityId>, Header,
             description = "Continue after this position: the id of the last event received, at most \
                            7 days old; a position in the future means now"),

@@ -5,16 +5,22 @@
 //! body, the parameters and the `security` of the handler.
 
 mod envelopes;
+pub(super) mod parameters;
 
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use changelog_core::{ChangeEvent, Problem, ProblemCode, headers};
+use changelog_core::limits::{IDEMPOTENCY_TTL, MAX_BODY_BYTES, MAX_IDEMPOTENCY_KEY_CHARS};
+use changelog_core::schema::{self, NewLink};
+use changelog_core::{ChangeEvent, Problem, ProblemCode, Violation, headers};
+use serde_json::{Value, json};
 use tokio::sync::OnceCell;
+use utoipa::openapi::extensions::{Extensions, ExtensionsBuilder};
 use utoipa::openapi::header::HeaderBuilder;
 use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, SecurityRequirement, SecurityScheme};
-use utoipa::openapi::{ContentBuilder, OpenApi, RefOr, Response, ResponseBuilder};
+use utoipa::openapi::{ContentBuilder, OpenApi, Ref, RefOr, Response, ResponseBuilder};
 use utoipa::{Modify, OpenApi as _};
 
 use super::{
@@ -44,14 +50,14 @@ use crate::web::{ApiResult, Request, reply};
         activity::list, activity::actors,
         health::get, get,
     ),
-    components(schemas(Problem, ChangeEvent)),
+    components(schemas(Problem, Violation, NewLink, ChangeEvent)),
     tags(
         (name = "changes", description = "Infrastructure changes, done or planned"),
         (name = "hosts", description = "Machines"),
         (name = "services", description = "Logical applications"),
         (name = "key", description = "The API key of the request"),
         (name = "activity", description = "Who did what; by browser session only"),
-        (name = "health", description = "Whether the service can work"),
+        (name = "health", description = "Whether the service can work, and what it can do"),
     ),
     servers((url = "/", description = "The service that has sent this document")),
     security(("api_key" = [])),
@@ -110,6 +116,36 @@ impl Modify for Common {
             }
         }
         envelopes::rename(api);
+        if let Some(components) = &mut api.components {
+            for (name, conditions) in schema::conditions() {
+                if let Some(RefOr::T(Schema::Object(object))) = components.schemas.get_mut(name) {
+                    let conditions = ("allOf", Value::Array(conditions));
+                    object.extensions = Some(Extensions::from_iter([conditions]));
+                }
+            }
+            for schema in components.schemas.values_mut() {
+                lift_descriptions(schema);
+            }
+        }
+    }
+}
+
+/// Moves the description of a property that may be null from its type to the property.
+fn lift_descriptions(schema: &mut RefOr<Schema>) {
+    let RefOr::T(Schema::Object(object)) = schema else {
+        return;
+    };
+    for property in object.properties.values_mut() {
+        if let RefOr::T(Schema::OneOf(choices)) = property
+            && choices.description.is_none()
+            && let Some(RefOr::Ref(of)) = choices
+                .items
+                .iter_mut()
+                .find(|one| matches!(one, RefOr::Ref(_)))
+        {
+            choices.description =
+                Some(std::mem::take(&mut of.description)).filter(|text| !text.is_empty());
+        }
     }
 }
 
@@ -144,20 +180,15 @@ fn complete(operation: &mut Operation, creates: bool) {
         RefOr::T(parameter) => parameter.parameter_in == ParameterIn::Path,
         RefOr::Ref(_) => false,
     });
-    for parameter in parameters.iter_mut() {
-        // Numbers of any size are taken, see `Query::number`.
-        if let RefOr::T(Parameter {
-            schema: Some(RefOr::T(Schema::Object(schema))),
-            ..
-        }) = parameter
-            && schema.schema_type == Type::Integer.into()
-        {
-            schema.format = None;
-        }
-    }
     if creates {
         parameters.push(RefOr::T(idempotency_key()));
     }
+    let is_stream = parameters.iter().any(|parameter| match parameter {
+        RefOr::T(parameter) => parameter.name.eq_ignore_ascii_case(headers::LAST_EVENT_ID),
+        RefOr::Ref(_) => false,
+    });
+    // A host or a service has a name, and there may be a limit on their number.
+    let is_named = (operation.tags.iter().flatten()).any(|tag| tag == "hosts" || tag == "services");
     let mut codes = Vec::new();
     if access != Access::Public {
         codes.extend([ProblemCode::MalformedQuery, ProblemCode::Unauthorized]);
@@ -174,18 +205,42 @@ fn complete(operation: &mut Operation, creates: bool) {
         codes.extend([
             ProblemCode::MalformedBody,
             ProblemCode::RequestTimeout,
-            ProblemCode::Conflict,
             ProblemCode::PayloadTooLarge,
             ProblemCode::UnsupportedMediaType,
             ProblemCode::ValidationFailed,
         ]);
     }
+    if takes_body && is_named {
+        codes.push(ProblemCode::Conflict);
+    }
+    if creates && is_named {
+        codes.push(ProblemCode::QuotaExceeded);
+    }
+    if creates {
+        codes.extend([
+            ProblemCode::IdempotencyInProgress,
+            ProblemCode::IdempotencyKeyReused,
+        ]);
+    }
+    if creates || is_stream {
+        codes.push(ProblemCode::MalformedHeader);
+    }
+    let mut by_status = BTreeMap::<u16, Vec<ProblemCode>>::new();
     for code in codes {
+        by_status.entry(code.status()).or_default().push(code);
+    }
+    for (status, codes) in by_status {
         operation
             .responses
             .responses
-            .entry(code.status().to_string())
-            .or_insert_with(|| RefOr::T(problem(&code)));
+            .entry(status.to_string())
+            .or_insert_with(|| RefOr::T(problem(&codes)));
+    }
+    if let Some(RefOr::T(body)) = &mut operation.request_body {
+        body.description = Some(format!(
+            "A JSON object of at most {} KiB",
+            MAX_BODY_BYTES / 1024
+        ));
     }
     for (status, response) in &mut operation.responses.responses {
         let RefOr::T(response) = response else {
@@ -195,8 +250,26 @@ fn complete(operation: &mut Operation, creates: bool) {
     }
 }
 
-fn problem(code: &ProblemCode) -> Response {
-    let mut example = serde_json::json!({
+/// Returns the response with any of these problems, which have the same status. The
+/// extension `x-codes` has their codes; the example is of the first.
+fn problem(codes: &[ProblemCode]) -> Response {
+    let content = ContentBuilder::new()
+        .schema(Some(Ref::from_schema_name("Problem")))
+        .example(codes.first().map(example))
+        .build();
+    let titles: Vec<_> = codes.iter().map(ProblemCode::title).collect();
+    let mut response = ResponseBuilder::new()
+        .description(titles.join(", or: "))
+        .content(crate::web::error::PROBLEM_JSON, content)
+        .build();
+    let codes = ExtensionsBuilder::new().add("x-codes", json!(codes));
+    response.extensions = Some(codes.build());
+    response
+}
+
+/// Returns a body with a problem.
+fn example(code: &ProblemCode) -> Value {
+    let mut example = json!({
         "type": format!("/problems/{code}"),
         "title": code.title(),
         "status": code.status(),
@@ -206,22 +279,13 @@ fn problem(code: &ProblemCode) -> Response {
     });
     if *code == ProblemCode::ValidationFailed {
         example["detail"] = "title: must have 3 to 300 characters, got 2".into();
-        example["errors"] = serde_json::json!([{
+        example["errors"] = json!([{
             "pointer": "/title",
             "code": "too_short",
             "message": "must have 3 to 300 characters, got 2",
         }]);
     }
-    let content = ContentBuilder::new()
-        .schema(Some(RefOr::Ref(utoipa::openapi::Ref::from_schema_name(
-            "Problem",
-        ))))
-        .example(Some(example))
-        .build();
-    ResponseBuilder::new()
-        .description(code.title())
-        .content(crate::web::error::PROBLEM_JSON, content)
-        .build()
+    example
 }
 
 fn describe_headers(response: &mut Response, status: &str, creates: bool) {
@@ -259,15 +323,16 @@ fn idempotency_key() -> Parameter {
     ParameterBuilder::new()
         .name("Idempotency-Key")
         .parameter_in(ParameterIn::Header)
-        .description(Some(
-            "Identifies this request when it is repeated: for 48 hours the same key with the same body \
+        .description(Some(format!(
+            "Identifies this request when it is repeated: for {} hours the same key with the same body \
              returns the same response; for example `deploy-4711`",
-        ))
+            IDEMPOTENCY_TTL.num_hours()
+        )))
         .schema(Some(
             ObjectBuilder::new()
                 .schema_type(Type::String)
                 .min_length(Some(1))
-                .max_length(Some(255))
+                .max_length(Some(MAX_IDEMPOTENCY_KEY_CHARS))
                 .pattern(Some("^[ -~]+$"))
                 .build(),
         ))
