@@ -26,6 +26,7 @@ mod list_model;
 mod malformed_requests;
 mod one_millisecond;
 mod openapi;
+mod openapi_tools;
 mod organization_quotas;
 mod problems;
 mod sdk;

@@ -1,6 +1,6 @@
 //! Tests through the real programs and HTTP; see `tests/README.md`.
 //!
-//! `CHANGELOG_TEST_REQUIRE=postgres,pgbouncer,chromium` fails tests whose program is
+//! `CHANGELOG_TEST_REQUIRE=postgres,pgbouncer,chromium,api-tools` fails tests whose program is
 //! missing, instead of skipping them.
 
 mod all_requests;

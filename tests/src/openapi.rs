@@ -138,6 +138,13 @@ impl Document {
             "{method} {path}, {}: {mismatches:#?}",
             answer.status
         );
+        if let Some(codes) = response["x-codes"].as_array() {
+            let code = &answer.json()["code"];
+            assert!(
+                codes.contains(code),
+                "{method} {path}: {code} is not documented"
+            );
+        }
         for name in response["headers"]
             .as_object()
             .into_iter()

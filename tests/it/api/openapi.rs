@@ -12,6 +12,7 @@ on_both!(
     every_endpoint_is_documented_and_exists,
     every_operation_names_its_caller,
     examples_are_accepted_and_match_their_schemas,
+    null_is_accepted_where_the_document_allows_it,
     responses_match_the_document,
     error_responses_match_the_document,
 );
@@ -222,6 +223,77 @@ async fn examples_are_accepted_and_match_their_schemas(app: TestApp) {
             document.assert_documented("patch", &format!("{path}/{{id}}"), &answer);
         }
     }
+}
+
+async fn null_is_accepted_where_the_document_allows_it(app: TestApp) {
+    let document = Document::of(&app).await;
+    let key = app.key();
+    let members = |schema: &str| -> Vec<(String, bool)> {
+        let properties = document.schema(schema)["properties"].as_object();
+        let properties = properties.expect("properties").iter();
+        let allows = |schema| document.mismatches("", schema, &Value::Null).is_empty();
+        properties
+            .map(|(name, schema)| (name.clone(), allows(schema)))
+            .collect()
+    };
+    let mut sent = 0;
+    for (path, new, patch, required) in [
+        ("/api/changes", "NewChange", "ChangePatch", "title"),
+        ("/api/hosts", "NewHost", "HostPatch", "hostname"),
+        ("/api/services", "NewService", "ServicePatch", "name"),
+    ] {
+        let id = key.create(path, json!({ required: "first" })).await;
+        for (name, allowed) in members(new) {
+            let mut body = json!({ required: format!("{new} {name}") });
+            body[&name] = Value::Null;
+            key.post(path, body)
+                .await
+                .is(if allowed { 201 } else { 422 });
+            sent += 1;
+        }
+        for (name, allowed) in members(patch) {
+            let answer = key
+                .patch(&format!("{path}/{id}"), json!({ name: null }))
+                .await;
+            answer.is(if allowed { 200 } else { 422 });
+            sent += 1;
+        }
+    }
+    // Objects within a change, with null and without the member.
+    let id = key.change("nested").await;
+    for (schema, field, is_list, full) in [
+        (
+            "NewAgent",
+            "agent",
+            false,
+            json!({ "name": "a", "mode": "autonomous", "run": "r" }),
+        ),
+        (
+            "NewLink",
+            "links",
+            true,
+            json!({ "label": "l", "url": "https://e.com" }),
+        ),
+    ] {
+        let required = &document.schema(schema)["required"];
+        for (name, allowed) in members(schema) {
+            let mut without = full.clone();
+            let mut null = full.clone();
+            null[&name] = Value::Null;
+            without.as_object_mut().expect("an object").remove(&name);
+            let is_required = required.as_array().expect("a list").contains(&json!(name));
+            for (object, accepted) in [(null, allowed), (without, !is_required)] {
+                let value = if is_list { json!([object]) } else { object };
+                let body = json!({ "title": "nested", field: value });
+                let answer = key.post("/api/changes", body.clone()).await;
+                answer.is(if accepted { 201 } else { 422 });
+                let answer = key.patch(&format!("/api/changes/{id}"), body).await;
+                answer.is(if accepted { 200 } else { 422 });
+                sent += 1;
+            }
+        }
+    }
+    assert!(sent > 60, "too few members: {sent}");
 }
 
 /// Returns the example of a schema, or of the schema that it refers to.
