@@ -2,8 +2,8 @@
 
 use changelog_core::limits::{
     DEFAULT_ACTIVITY_ENTRIES, DEFAULT_ANNOTATIONS, DEFAULT_PER_PAGE, DEFAULT_SUSPECTS,
-    DEFAULT_WINDOWS_MINUTES, MAX_ACTIVITY_ENTRIES, MAX_ANNOTATIONS, MAX_PER_PAGE, MAX_QUERY_WORDS,
-    MAX_SUSPECTS, MAX_TAGS, MAX_WINDOW_MINUTES, MIN_ID_PREFIX,
+    DEFAULT_WINDOWS_MINUTES, MAX_ACTIVITY_ENTRIES, MAX_ANNOTATIONS, MAX_NAME_CHARS, MAX_PER_PAGE,
+    MAX_QUERY_WORDS, MAX_SUSPECTS, MAX_TAGS, MAX_WINDOW_MINUTES, MIN_ID_PREFIX,
 };
 use changelog_core::{ChangeEvent, ResourceType, activity, schema};
 use serde_json::{Value, json};
@@ -48,7 +48,7 @@ parameters! {
         words("status", "Status", json!(["completed", "rolled_back"]), "Changes with one of these statuses"),
         words("not_status", "Status", json!(["planned"]), "Changes with another status than these"),
         query("active", boolean(), "Changes that are in progress, or that are not").example(Some(false.into())),
-        query("created_by", schema::Name::schema(),
+        query("created_by", schema::line().min_length(Some(1)).max_length(Some(MAX_NAME_CHARS)),
             "Changes recorded by this API key or person: an id, or a name regardless of ASCII case")
             .example(Some("ci".into())),
         query("tag", ArrayBuilder::new().items(schema::line()).max_items(Some(MAX_TAGS)),
