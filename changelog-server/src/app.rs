@@ -98,10 +98,7 @@ impl App {
     /// public URL, or else the address that it listens on. The `Host` header of
     /// requests is not used.
     pub fn url(&self) -> String {
-        match &self.settings.public_url {
-            Some(url) => url.origin().ascii_serialization(),
-            None => format!("http://{}", reachable(self.address)),
-        }
+        self.settings.url(self.address)
     }
 
     /// Returns the host of that URL, by which the service introduces itself to mail servers.
@@ -113,15 +110,6 @@ impl App {
     pub fn now(&self) -> DateTime<Utc> {
         self.clock.now()
     }
-}
-
-/// Returns the address at which the local machine reaches a listener.
-pub fn reachable(listening: SocketAddr) -> SocketAddr {
-    let mut address = listening;
-    if address.ip().is_unspecified() {
-        address.set_ip(std::net::Ipv4Addr::LOCALHOST.into());
-    }
-    address
 }
 
 impl Deref for App {

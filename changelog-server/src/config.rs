@@ -1,6 +1,6 @@
 //! The command line and the environment.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
@@ -9,7 +9,6 @@ use clap::{Args, Parser, Subcommand, value_parser};
 use ipnet::IpNet;
 use url::Url;
 
-use crate::app::reachable;
 use crate::mail::MailSettings;
 use crate::secrets::Secrets;
 use crate::store::{Capacity, DeliveryId, Quotas};
@@ -281,6 +280,15 @@ impl Settings {
         }
     }
 
+    /// Returns the public URL, or else that of the address that the service listens on,
+    /// without a slash at the end.
+    pub fn url(&self, listening: SocketAddr) -> String {
+        match &self.public_url {
+            Some(url) => url.origin().ascii_serialization(),
+            None => format!("http://{}", reachable(listening)),
+        }
+    }
+
     /// Returns the host of the public URL, or else of the address that the service listens
     /// on.
     pub fn host(&self, listening: SocketAddr) -> String {
@@ -295,6 +303,14 @@ impl Settings {
             .as_ref()
             .is_some_and(|url| url.scheme() == "https")
     }
+}
+
+/// Returns the address at which the local machine reaches a listener.
+fn reachable(mut listening: SocketAddr) -> SocketAddr {
+    if listening.ip().is_unspecified() {
+        listening.set_ip(Ipv4Addr::LOCALHOST.into());
+    }
+    listening
 }
 
 /// The arguments of `demo`.
@@ -511,6 +527,6 @@ fn public_url(text: &str) -> Result<Url, String> {
 
 fn network(text: &str) -> Result<IpNet, String> {
     text.parse::<IpNet>()
-        .or_else(|_| text.parse::<std::net::IpAddr>().map(IpNet::from))
+        .or_else(|_| text.parse::<IpAddr>().map(IpNet::from))
         .map_err(|_| "must be an address or a network such as 10.0.0.0/8".to_owned())
 }

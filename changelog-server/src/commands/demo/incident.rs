@@ -5,7 +5,7 @@ use changelog_client::{ChangeQuery, Client};
 use changelog_core::{Environment, NewChange, Outcome, RiskLevel, Status, Timestamp};
 use chrono::{Local, NaiveTime, TimeDelta, TimeZone};
 
-use super::seed::By;
+use super::organization::By;
 use crate::commands::Failure;
 
 /// The service that breaks.

@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use self::seed::Seed;
 use super::table::table;
 use super::{Failure, now, org, print, serve};
-use crate::app::{App, reachable};
+use crate::app::App;
 use crate::clock::Clock;
 use crate::config::{Demo, Settings};
 use crate::passwords;
@@ -70,18 +70,12 @@ pub(super) async fn run(demo: Demo) -> Result<(), Failure> {
     let clock = Clock::system();
     set_clock(&clock, &store, false).await?;
     let secrets = Secrets::open(&path.with_extension("db.key"))?;
-    let app = App::new(
-        store.clone(),
-        clock,
-        Settings::default(),
-        secrets,
-        None,
-        listening,
-    );
+    let settings = Settings::default();
+    let url = settings.url(listening);
+    let app = App::new(store.clone(), clock, settings, secrets, None, listening);
     let shutdown = serve::signals()?;
     let serving = crate::run(app, listener, shutdown);
     let printing = async {
-        let url = format!("http://{}", reachable(listening));
         let client = Client::builder()
             .url(&url)
             .api_key(access.api_key.as_str())

@@ -1,4 +1,4 @@
-//! The services and hosts of the demo.
+//! The services and hosts of the demo, and who changes them.
 
 use std::collections::HashMap;
 
@@ -98,6 +98,14 @@ pub(super) const HOSTS: [DemoHost; 12] = [
         Environment::Dev,
     ),
 ];
+
+/// Who records a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum By {
+    People,
+    Pipeline,
+    Terraform,
+}
 
 /// Creates the services and hosts.
 pub(super) async fn create(client: &Client) -> Result<(), Failure> {

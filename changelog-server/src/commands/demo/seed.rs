@@ -6,7 +6,8 @@ use changelog_core::{NewApiKey, NewChange, Timestamp};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
-use super::{ORGANIZATION, incident, organization, year};
+use super::organization::{self, By};
+use super::{ORGANIZATION, incident, year};
 use crate::commands::{Failure, now};
 use crate::store::{Actor, Store};
 
@@ -21,14 +22,6 @@ pub(super) struct Seed {
     pub(super) pipeline: Client,
     /// The pipeline that runs Terraform.
     pub(super) terraform: Client,
-}
-
-/// Who records a change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum By {
-    People,
-    Pipeline,
-    Terraform,
 }
 
 impl Seed {

@@ -6,8 +6,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, RngExt};
 
 use super::incident;
-use super::organization::{HOSTS, SERVICES};
-use super::seed::By;
+use super::organization::{By, HOSTS, SERVICES};
 
 const DAYS: i64 = 365;
 const PEOPLE: [&str; 6] = ["mei", "omar", "lena", "tom", "sam", "ada"];

@@ -1,9 +1,8 @@
-//! The last deliveries of a connection, and sending them again.
+//! The last deliveries of a connection.
 
-use changelog_core::{EventKind, ProblemCode, Timestamp};
+use changelog_core::{EventKind, Timestamp};
 use chrono::TimeDelta;
 
-use super::item::{self, Shown, back, managed};
 use super::kinds::{OfferedKind, kind_of};
 use super::{PATH, summary};
 use crate::app::App;
@@ -12,7 +11,7 @@ use crate::dashboard::parts::pager::Pager;
 use crate::dashboard::parts::query_string::{address, with};
 use crate::dashboard::parts::viewer::Viewer;
 use crate::store::{Connection, Delivery, DeliveryState, StoreError};
-use crate::web::{ApiError, ApiResult, Request};
+use crate::web::Request;
 
 /// The deliveries that the store lists at once.
 const PER_PAGE: usize = 50;
@@ -147,44 +146,4 @@ pub(super) async fn read(
             .map(|delivery| Row::new(delivery, kind))
             .collect(),
     })
-}
-
-/// `POST /settings/integrations/ID/replay`
-pub(in crate::dashboard) async fn replay(app: App, mut request: Request) -> ApiResult {
-    let (viewer, connection) = managed(&app, &request).await?;
-    let form = request.form().await?;
-    let Ok(sequence) = form.value("sequence").parse::<i64>() else {
-        let detail = "the form has no number of a delivery";
-        return Err(ApiError::new(ProblemCode::ValidationFailed, detail));
-    };
-    let tenant = viewer.tenant();
-    let mut tx = app.store.begin_for(tenant).await?;
-    match tx
-        .replay(tenant, connection.id, sequence, app.now().into())
-        .await
-    {
-        Ok(()) => tx.commit().await?,
-        Err(StoreError::NotFound) => {
-            drop(tx);
-            let shown = Shown {
-                status: 409,
-                problem: Some("This delivery is being sent, or is no longer kept.".to_owned()),
-                ..Shown::default()
-            };
-            return item::show(&app, &request, &viewer, connection, shown).await;
-        }
-        Err(error) => return Err(error.into()),
-    }
-    Ok(back(&connection, "replayed"))
-}
-
-/// `POST /settings/integrations/ID/replay-dead`
-pub(in crate::dashboard) async fn replay_dead(app: App, request: Request) -> ApiResult {
-    let (viewer, connection) = managed(&app, &request).await?;
-    let tenant = viewer.tenant();
-    let mut tx = app.store.begin_for(tenant).await?;
-    tx.replay_dead(tenant, connection.id, app.now().into())
-        .await?;
-    tx.commit().await?;
-    Ok(back(&connection, "replayed"))
 }

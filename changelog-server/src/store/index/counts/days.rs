@@ -3,13 +3,14 @@
 //! The kept counts are of days in UTC. The part of such a day before a day of another zone
 //! starts is counted by indexes. What is over is remembered, which is nearly all of a chart.
 
-use std::ops::{AddAssign, Range, SubAssign};
+use std::ops::Range;
 use std::sync::Arc;
 
-use changelog_core::{HostId, RiskLevel, ServiceId, Status, Timestamp};
+use changelog_core::{RiskLevel, Status, Timestamp};
 use sqlx::types::Text;
 use sqlx::{FromRow, QueryBuilder};
 
+use super::kinds::{ChartScope, KINDS, KindCounts};
 use super::memory::OldDays;
 use super::spans::DAY;
 use super::{ALL_TIME, HAPPENED, KindFilter, Scope, push_spans, unsigned};
@@ -17,100 +18,11 @@ use crate::store::engine::{Dialect, Lease, end_lease, on, read};
 use crate::store::index::sort_key;
 use crate::store::{Database, StoreError, Tenant};
 
-/// The number of combinations of risk level and status.
-const KINDS: usize = RiskLevel::ALL.len() * HAPPENED.len();
-
 /// The days at the end of a chart that are always read: nearly all changes are recorded or
 /// updated on the day on which they happen, which is one of them in each time zone.
 const NEWEST_DAYS: i64 = 3;
 /// The days of fewer rows are not remembered: reading them takes less than 2 ms.
 const MIN_ROWS_TO_REMEMBER: usize = 1_000;
-
-/// What the changes of a chart have in common.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ChartScope {
-    /// All changes of the organization.
-    Organization,
-    /// The changes of a service.
-    Service(ServiceId),
-    /// The changes on a host.
-    Host(HostId),
-}
-
-impl From<ChartScope> for Scope<'_> {
-    fn from(scope: ChartScope) -> Self {
-        match scope {
-            ChartScope::Organization => Self::Organization,
-            ChartScope::Service(id) => Self::Service(id),
-            ChartScope::Host(id) => Self::Host(id),
-        }
-    }
-}
-
-/// The number of changes of each risk level and status, without planned ones.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct KindCounts([u64; KINDS]);
-
-impl KindCounts {
-    /// Adds changes of one kind; planned ones are ignored.
-    pub fn add(&mut self, risk_level: &RiskLevel, status: &Status, count: u64) {
-        if let Some(kind) = Self::kind(risk_level, status) {
-            self.0[kind] += count;
-        }
-    }
-
-    /// Returns the number of all changes.
-    pub fn sum(&self) -> u64 {
-        self.0.iter().sum()
-    }
-
-    /// Returns the number of changes of a risk level.
-    pub fn with_risk(&self, risk_level: &RiskLevel) -> u64 {
-        HAPPENED
-            .iter()
-            .map(|status| self.of(risk_level, status))
-            .sum()
-    }
-
-    /// Returns the number of changes of a status.
-    pub fn with_status(&self, status: &Status) -> u64 {
-        let counts = RiskLevel::ALL
-            .iter()
-            .map(|risk_level| self.of(risk_level, status));
-        counts.sum()
-    }
-
-    /// Returns the number of changes of a risk level and status.
-    pub fn of(&self, risk_level: &RiskLevel, status: &Status) -> u64 {
-        Self::kind(risk_level, status).map_or(0, |kind| self.0[kind])
-    }
-
-    fn kind(risk_level: &RiskLevel, status: &Status) -> Option<usize> {
-        let risk_level = RiskLevel::ALL
-            .iter()
-            .position(|known| known == risk_level)?;
-        let status = HAPPENED.iter().position(|known| known == status)?;
-        Some(risk_level * HAPPENED.len() + status)
-    }
-}
-
-impl AddAssign for KindCounts {
-    fn add_assign(&mut self, other: Self) {
-        for (count, other) in self.0.iter_mut().zip(other.0) {
-            *count += other;
-        }
-    }
-}
-
-/// Nothing is less than zero: the counts of a day and of its part are read one after the
-/// other, and changes may have been recorded meanwhile.
-impl SubAssign for KindCounts {
-    fn sub_assign(&mut self, other: Self) {
-        for (count, other) in self.0.iter_mut().zip(other.0) {
-            *count = count.saturating_sub(other);
-        }
-    }
-}
 
 #[derive(FromRow)]
 struct DayRow {
@@ -390,6 +302,7 @@ fn push_filtered<DB: Dialect>(query: &mut QueryBuilder<DB>, risk_level: &str, st
 #[cfg(test)]
 mod tests {
     use changelog_core::ids::uuid_v7;
+    use changelog_core::{HostId, ServiceId};
     use sqlx::Sqlite;
     use sqlx::types::Uuid;
 
@@ -451,21 +364,5 @@ mod tests {
             plan.retain(|step| step.starts_with("SEARCH") || step.starts_with("USE TEMP"));
             assert_eq!(plan, expected, "{scope:?}");
         }
-    }
-
-    #[test]
-    fn planned_changes_are_not_counted() {
-        let mut day = KindCounts::default();
-        day.add(&RiskLevel::High, &Status::Completed, 3);
-        day.add(&RiskLevel::Low, &Status::RolledBack, 1);
-        day.add(&RiskLevel::Low, &Status::Planned, 1);
-        assert_eq!(
-            (
-                day.sum(),
-                day.with_risk(&RiskLevel::High),
-                day.with_status(&Status::RolledBack)
-            ),
-            (4, 3, 1)
-        );
     }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use changelog_core::ServiceId;
 use quick_cache::sync::Cache;
 
-use super::days::{ChartScope, KindCounts};
+use super::kinds::{ChartScope, KindCounts};
 use crate::store::Tenant;
 
 /// The limits on parts of days that are remembered (about 250 bytes each, 370 a chart), on

@@ -7,6 +7,7 @@
 //! of one organization would otherwise wait for each other.
 
 mod days;
+mod kinds;
 mod memory;
 mod paging;
 mod places;
@@ -21,7 +22,7 @@ use changelog_core::{Environment, HostId, RiskLevel, ServiceId, Status};
 use sqlx::QueryBuilder;
 use sqlx::types::Uuid;
 
-pub use days::{ChartScope, KindCounts};
+pub use kinds::{ChartScope, KindCounts};
 pub(in crate::store) use memory::CountMemory;
 pub(in crate::store) use paging::Start;
 
