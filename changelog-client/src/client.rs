@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant, SystemTime};
 use std::{env, fmt, fs};
 
-use changelog_core::{Health, KeyInfo};
+use changelog_core::{Health, KeyInfo, Named};
 use http::header::DATE;
 use http::{HeaderValue, StatusCode};
 use reqwest::redirect;
@@ -11,6 +11,7 @@ use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
 use crate::base_url::BaseUrl;
+use crate::catalog::Catalog;
 use crate::changes::Changes;
 use crate::error::Error;
 use crate::hosts::Hosts;
@@ -92,12 +93,17 @@ impl<M: Mode> Client<M> {
 
     /// Returns the endpoints for hosts.
     pub fn hosts(&self) -> Hosts<M> {
-        Hosts::new(self.sender.clone())
+        self.catalog()
     }
 
     /// Returns the endpoints for services.
     pub fn services(&self) -> Services<M> {
-        Services::new(self.sender.clone())
+        self.catalog()
+    }
+
+    /// Returns the endpoints for services or hosts.
+    pub fn catalog<T: Named>(&self) -> Catalog<T, M> {
+        Catalog::new(self.sender.clone())
     }
 
     /// Gets the health of the service. Needs no API key and is not retried.

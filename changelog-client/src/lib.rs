@@ -47,6 +47,7 @@
 mod base_url;
 #[cfg(feature = "blocking")]
 pub mod blocking;
+mod catalog;
 mod changes;
 mod client;
 mod error;
@@ -62,13 +63,14 @@ mod services;
 mod tls;
 mod transport;
 
+pub use catalog::{Catalog, CreateItem, UpdateItem};
 pub use changelog_core::limits;
 pub use changelog_core::{
     ActorType, Around, Change, ChangeCreated, ChangeHistory, ChangeId, ChangePatch, DbStatus,
     Difference, Differences, Environment, Health, HealthStatus, HistoryActor, HistoryEntry, Host,
-    HostId, HostPatch, HostRef, KeyInfo, Link, NewChange, NewHost, NewService, OrganizationId,
-    Page, Platform, Problem, ProblemCode, Reason, ReasonCode, RiskLevel, Service, ServiceId,
-    ServicePatch, ServiceRef, Status, Suspect, Timestamp, Violation,
+    HostId, HostPatch, HostRef, KeyInfo, Link, Named, NewChange, NewHost, NewService,
+    OrganizationId, Page, Platform, Problem, ProblemCode, Reason, ReasonCode, RiskLevel, Service,
+    ServiceId, ServicePatch, ServiceRef, Status, Suspect, Timestamp, Violation,
 };
 pub use changes::{
     AroundChanges, ChangeQuery, Changes, CreateChange, CreateChanges, ListChanges, UpdateChange,
@@ -78,12 +80,12 @@ pub use client::{Client, ClientBuilder, Probe};
 pub use error::{
     Error, ErrorKind, ErrorResponse, TransportError, TransportErrorKind, UnexpectedResponse,
 };
-pub use hosts::{CreateHost, Hosts, UpdateHost};
+pub use hosts::Hosts;
 pub use http::Method;
 pub use mode::{Async, Mode, ResponseFuture};
 pub use request::new_idempotency_key;
 pub use retry::RetryPolicy;
-pub use services::{CreateService, Services, UpdateService};
+pub use services::Services;
 
 /// Compiles the examples of the README and of the guide.
 #[cfg(doctest)]

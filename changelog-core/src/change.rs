@@ -19,8 +19,9 @@ mod progress;
 use chrono::TimeDelta;
 use serde::{Deserialize, Serialize};
 
-use crate::host::Environment;
+use crate::host::{Environment, Host};
 use crate::ids::{ChangeId, HostId, OrganizationId, ServiceId};
+use crate::service::Service;
 use crate::time::Timestamp;
 use crate::wire_enum::wire_enum;
 
@@ -96,6 +97,16 @@ pub struct ServiceRef {
     pub color: String,
 }
 
+impl From<&Service> for ServiceRef {
+    fn from(service: &Service) -> Self {
+        Self {
+            id: service.id,
+            name: service.name.clone(),
+            color: service.color.clone(),
+        }
+    }
+}
+
 /// The host of a change, as the change shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -108,6 +119,16 @@ pub struct HostRef {
     /// The environment of the host.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub environment: Option<Environment>,
+}
+
+impl From<&Host> for HostRef {
+    fn from(host: &Host) -> Self {
+        Self {
+            id: host.id,
+            hostname: host.hostname.clone(),
+            environment: host.environment.clone(),
+        }
+    }
 }
 
 /// A change with all its fields.

@@ -2,10 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::activity::ResourceType;
 use crate::ids::{HostId, OrganizationId};
 use crate::input::{Input, ObjectReader};
 use crate::limits::{MAX_FQDN_CHARS, MAX_HOST_DESCRIPTION_CHARS, MAX_NAME_CHARS, MAX_ROLES};
-use crate::problem::Violations;
+use crate::named::{Named, replace};
+use crate::problem::{Invalid, Violations};
 use crate::rules::{self, TextKind};
 use crate::time::Timestamp;
 use crate::wire_enum::wire_enum;
@@ -190,6 +192,79 @@ pub struct HostPatch {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::HostDescription>))]
     pub description: Option<Option<String>>,
+}
+
+impl Named for Host {
+    const NOUN: &'static str = "host";
+    const RESOURCE_TYPE: ResourceType = ResourceType::Host;
+    const PLURAL: &'static str = "hosts";
+    const NAME_FIELD: &'static str = "hostname";
+
+    type Id = HostId;
+    type New = NewHost;
+    type Patch = HostPatch;
+
+    fn id(&self) -> HostId {
+        self.id
+    }
+
+    fn name(&self) -> &str {
+        &self.hostname
+    }
+
+    fn named(hostname: String) -> NewHost {
+        NewHost {
+            hostname,
+            ..NewHost::default()
+        }
+    }
+
+    fn name_of(new: &NewHost) -> &str {
+        &new.hostname
+    }
+
+    fn create(
+        new: NewHost,
+        id: HostId,
+        organization_id: OrganizationId,
+        created_at: Timestamp,
+    ) -> Self {
+        Self {
+            id,
+            hostname: new.hostname,
+            fqdn: new.fqdn,
+            ip_address: new.ip_address,
+            os: new.os,
+            platform: new.platform.unwrap_or(Platform::OnPrem),
+            environment: new.environment,
+            roles: new.roles,
+            description: new.description,
+            organization_id,
+            created_at,
+        }
+    }
+
+    fn apply(&mut self, patch: HostPatch) -> Result<(), Invalid> {
+        let HostPatch {
+            hostname,
+            fqdn,
+            ip_address,
+            os,
+            platform,
+            environment,
+            roles,
+            description,
+        } = patch;
+        replace(&mut self.hostname, hostname);
+        replace(&mut self.fqdn, fqdn);
+        replace(&mut self.ip_address, ip_address);
+        replace(&mut self.os, os);
+        replace(&mut self.platform, platform);
+        replace(&mut self.environment, environment);
+        replace(&mut self.roles, roles);
+        replace(&mut self.description, description);
+        Ok(())
+    }
 }
 
 impl Input for HostPatch {

@@ -22,6 +22,7 @@ pub mod input;
 pub mod limits;
 pub mod list;
 pub mod membership;
+pub mod named;
 pub mod organization;
 pub mod page;
 pub mod problem;
@@ -63,6 +64,7 @@ pub use ids::{
 };
 pub use input::{Input, InputError};
 pub use membership::{Invitation, Member, NewInvitation, Role};
+pub use named::Named;
 pub use organization::{NewOrganization, Organization, Plan};
 pub use page::{Data, Page};
 pub use problem::{Invalid, Problem, ProblemCode, Violation, ViolationCode, Violations};

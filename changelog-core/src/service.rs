@@ -4,11 +4,13 @@ use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
 
+use crate::activity::ResourceType;
 use crate::ids::{OrganizationId, ServiceId};
 use crate::input::{Input, ObjectReader};
 use crate::limits::{
     MAX_DEPENDENCIES, MAX_LONG_TEXT_CHARS, MAX_NAME_CHARS, MIN_SERVICE_NAME_CHARS,
 };
+use crate::named::{Named, replace};
 use crate::problem::{Invalid, ViolationCode, Violations};
 use crate::rules::{self, TextKind};
 use crate::time::Timestamp;
@@ -115,42 +117,75 @@ pub struct ServicePatch {
     pub depends_on: Option<Vec<ServiceId>>,
 }
 
-impl ServicePatch {
-    /// Replaces the fields of a service that this patch has.
-    ///
-    /// # Errors
-    /// [`Invalid`] when the service would depend on itself.
-    pub fn apply(self, service: &mut Service) -> Result<(), Invalid> {
-        let Self {
+impl Named for Service {
+    const NOUN: &'static str = "service";
+    const RESOURCE_TYPE: ResourceType = ResourceType::Service;
+    const PLURAL: &'static str = "services";
+    const NAME_FIELD: &'static str = "name";
+
+    type Id = ServiceId;
+    type New = NewService;
+    type Patch = ServicePatch;
+
+    fn id(&self) -> ServiceId {
+        self.id
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn named(name: String) -> NewService {
+        NewService {
+            name,
+            ..NewService::default()
+        }
+    }
+
+    fn name_of(new: &NewService) -> &str {
+        &new.name
+    }
+
+    fn create(
+        new: NewService,
+        id: ServiceId,
+        organization_id: OrganizationId,
+        created_at: Timestamp,
+    ) -> Self {
+        Self {
+            id,
+            name: new.name,
+            description: new.description,
+            color: new.color.unwrap_or_else(|| DEFAULT_COLOR.to_owned()),
+            depends_on: new.depends_on,
+            organization_id,
+            created_at,
+        }
+    }
+
+    fn apply(&mut self, patch: ServicePatch) -> Result<(), Invalid> {
+        let ServicePatch {
             name,
             description,
             color,
             depends_on,
-        } = self;
+        } = patch;
         let mut problems = Violations::default();
-        let itself = depends_on.iter().flatten().position(|id| *id == service.id);
+        let itself = depends_on.iter().flatten().position(|id| *id == self.id);
         if let Some(index) = itself {
             problems.add(
                 format!("/depends_on/{index}"),
                 ViolationCode::UnknownValue,
                 format!(
                     "must be another service, got the id of {} itself",
-                    service.name
+                    self.name
                 ),
             );
         }
-        if let Some(name) = name {
-            service.name = name;
-        }
-        if let Some(description) = description {
-            service.description = description;
-        }
-        if let Some(color) = color {
-            service.color = color;
-        }
-        if let Some(depends_on) = depends_on {
-            service.depends_on = depends_on;
-        }
+        replace(&mut self.name, name);
+        replace(&mut self.description, description);
+        replace(&mut self.color, color);
+        replace(&mut self.depends_on, depends_on);
         problems.into_result(())
     }
 }
@@ -326,9 +361,9 @@ mod tests {
             organization_id: OrganizationId(Uuid::nil()),
             created_at: Timestamp::EPOCH,
         };
-        patch.apply(&mut service).unwrap();
+        service.apply(patch).unwrap();
         assert_eq!(service.depends_on, [id(2), id(1)]);
-        let invalid = read(json!([id(1), id(3)])).apply(&mut service).unwrap_err();
+        let invalid = service.apply(read(json!([id(1), id(3)]))).unwrap_err();
         let expected = "depends_on/1: must be another service, got the id of payments itself";
         assert_eq!(invalid.violations[0].to_string(), expected);
     }

@@ -6,7 +6,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use changelog_core::change::around::{Affected, Candidate, Ranked, SymptomWord, rank};
 use changelog_core::limits::MAX_WINDOW_MINUTES;
-use changelog_core::{Around, AroundFilter, ChangeId, ServiceId, ServiceRef, Timestamp};
+use changelog_core::{
+    Around, AroundFilter, ChangeId, Host, Service, ServiceId, ServiceRef, Timestamp,
+};
 use chrono::TimeDelta;
 use futures_util::future::{try_join, try_join_all};
 
@@ -94,26 +96,24 @@ async fn affected(
         ..Affected::default()
     };
     if let Some(id) = filter.service_id
-        && let Some(service) = existing(app.store.service(tenant, id).await)?
+        && let Some(service) = existing(app.store.item::<Service>(tenant, id).await)?
     {
         let related = app.store.dependencies_of(tenant, id).await?;
         affected.dependencies = related.depends_on;
         affected.dependents = related.needed_by;
-        affected.service = Some(ServiceRef {
-            id,
-            name: service.name,
-            color: service.color,
-        });
+        affected.service = Some(ServiceRef::from(&service));
     }
     if let Some(id) = filter.host_id
         && affected.environment.is_none()
     {
-        let host = existing(app.store.host(tenant, id).await)?;
+        let host = existing(app.store.item::<Host>(tenant, id).await)?;
         affected.environment = host.and_then(|host| host.environment);
     }
     for word in filter.words() {
-        let found = app.store.catalog_matches(tenant, &word, MAX_PER_WORD);
-        let (services, _) = found.await?;
+        let found = app
+            .store
+            .items_matching::<Service>(tenant, &word, MAX_PER_WORD);
+        let services = found.await?;
         affected.words.push(SymptomWord { word, services });
     }
     Ok(affected)

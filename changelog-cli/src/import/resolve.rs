@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use changelog_client::Client;
-use changelog_core::{Host, ImportedChange, NewHost, NewService, Service, ServiceId};
+use changelog_core::{Host, ImportedChange, Named, NewHost, NewService, Service, ServiceId};
 use uuid::Uuid;
 
 use super::{ImportRecord, Rejected};
 use crate::base::failure::{Exit, Failure, Outcome};
-use crate::input::names::{self, Missing, Named};
+use crate::input::names::{self, Missing};
 
 /// How many unknown names a failure lists.
 const MAX_LISTED_NAMES: usize = 10;
@@ -25,9 +25,9 @@ struct Ids<T: Named>(HashMap<String, (String, T::Id)>);
 /// The inputs for the names that do not exist, by the name in lower case.
 type MissingInputs<T> = BTreeMap<String, <T as Named>::New>;
 
-impl<T: Named<Id: From<Uuid>>> Ids<T> {
+impl<T: Named> Ids<T> {
     async fn load(client: &Client) -> Outcome<Self> {
-        let all = T::list(client).await?.into_iter();
+        let all = client.catalog::<T>().list().await?.into_iter();
         let all = all.map(|one| (folded(one.name()), (one.name().to_owned(), one.id())));
         Ok(Self(all.collect()))
     }
@@ -46,7 +46,7 @@ impl<T: Named<Id: From<Uuid>>> Ids<T> {
 
     fn unknown(&self, name: &str) -> String {
         names::unknown(
-            T::KIND,
+            T::NOUN,
             name,
             self.0.values().map(|(name, _)| name.as_str()),
         )
@@ -162,7 +162,7 @@ impl Names {
             } else if let Some(id) = record.change.host_id
                 && !self.hosts.has_id(id)
             {
-                reasons.push(unknown_id(Host::KIND, "host_id"));
+                reasons.push(unknown_id(Host::NOUN, "host_id"));
             }
             if reasons.is_empty() {
                 return true;
@@ -192,7 +192,7 @@ impl Names {
                 } else {
                     "service_ids"
                 };
-                return Err(unknown_id(Service::KIND, field));
+                return Err(unknown_id(Service::NOUN, field));
             }
             found.push(id);
         }

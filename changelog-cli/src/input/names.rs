@@ -1,11 +1,8 @@
 //! Services and hosts by the names that users give, found or created.
 
-use std::str::FromStr;
-
 use changelog_client::{Client, Error, ErrorKind};
 use changelog_core::text::closest;
-use changelog_core::{Host, HostId, Input, NewHost, NewService, Service, ServiceId};
-
+use changelog_core::{Input, Named};
 use inquire::Select;
 
 use super::message::prompts::prompt_failure;
@@ -45,92 +42,6 @@ impl Missing {
     }
 }
 
-/// Something that the server stores under a name, unique regardless of ASCII
-/// case.
-pub(crate) trait Named: Sized {
-    /// The word for it in commands and messages.
-    const KIND: &'static str;
-    /// The type of its id.
-    type Id: Copy + PartialEq + FromStr;
-    /// The input that creates it.
-    type New: Input;
-
-    fn name(&self) -> &str;
-    fn id(&self) -> Self::Id;
-    /// Returns the input that creates it with nothing but a name.
-    fn new(name: String) -> Self::New;
-    /// Returns the name in an input.
-    fn name_of(new: &Self::New) -> &str;
-    async fn list(client: &Client) -> Result<Vec<Self>, Error>;
-    async fn create(client: &Client, new: Self::New) -> Result<Self, Error>;
-}
-
-impl Named for Service {
-    const KIND: &'static str = "service";
-    type Id = ServiceId;
-    type New = NewService;
-
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn id(&self) -> ServiceId {
-        self.id
-    }
-
-    fn new(name: String) -> NewService {
-        NewService {
-            name,
-            ..NewService::default()
-        }
-    }
-
-    fn name_of(new: &NewService) -> &str {
-        &new.name
-    }
-
-    async fn list(client: &Client) -> Result<Vec<Self>, Error> {
-        client.services().list().await
-    }
-
-    async fn create(client: &Client, new: NewService) -> Result<Self, Error> {
-        client.services().create_from(new).send().await
-    }
-}
-
-impl Named for Host {
-    const KIND: &'static str = "host";
-    type Id = HostId;
-    type New = NewHost;
-
-    fn name(&self) -> &str {
-        &self.hostname
-    }
-
-    fn id(&self) -> HostId {
-        self.id
-    }
-
-    fn new(hostname: String) -> NewHost {
-        NewHost {
-            hostname,
-            ..NewHost::default()
-        }
-    }
-
-    fn name_of(new: &NewHost) -> &str {
-        &new.hostname
-    }
-
-    async fn list(client: &Client) -> Result<Vec<Self>, Error> {
-        client.hosts().list().await
-    }
-
-    async fn create(client: &Client, new: NewHost) -> Result<Self, Error> {
-        client.hosts().create_from(new).send().await
-    }
-}
-
 /// Returns the id that a name or an id refers to; none if the name was only
 /// announced.
 pub(crate) async fn resolve<T: Named>(
@@ -141,7 +52,7 @@ pub(crate) async fn resolve<T: Named>(
     if let Ok(id) = name.parse() {
         return Ok(Some(id));
     }
-    match (pick(&T::list(client).await?, name), missing) {
+    match (pick(&client.catalog::<T>().list().await?, name), missing) {
         (Ok(found), _) => return Ok(Some(found.id())),
         (Err(failure), Missing::Refuse) => return Err(failure),
         (Err(failure), Missing::Offer) => {
@@ -149,7 +60,7 @@ pub(crate) async fn resolve<T: Named>(
         }
         (Err(_), Missing::Create | Missing::Announce) => {}
     }
-    let new = T::new(name.to_owned()).checked(time::now())?;
+    let new = T::named(name.to_owned()).checked(time::now())?;
     if missing == Missing::Announce {
         announce::<T>(name);
         return Ok(None);
@@ -178,7 +89,7 @@ pub(crate) async fn resolve_filter<T: Named>(
 ) -> Outcome<Option<T::Id>> {
     match (name, non_empty(name)) {
         (_, Some(name)) => resolve::<T>(client, name, Missing::Refuse).await,
-        (Some(_), None) => Err(empty_filter(T::KIND)),
+        (Some(_), None) => Err(empty_filter(T::NOUN)),
         (None, None) => Ok(None),
     }
 }
@@ -190,7 +101,7 @@ pub(crate) fn empty_filter(flag: &str) -> Failure {
 
 /// Finds what has a name.
 pub(crate) async fn find<T: Named>(client: &Client, name: &str) -> Outcome<T> {
-    let mut all = T::list(client).await?;
+    let mut all = client.catalog::<T>().list().await?;
     let found = position(&all, name)?;
     Ok(all.swap_remove(found))
 }
@@ -199,9 +110,9 @@ pub(crate) async fn find<T: Named>(client: &Client, name: &str) -> Outcome<T> {
 pub(crate) async fn create<T: Named>(client: &Client, new: T::New) -> Outcome<T> {
     let new = new.checked(time::now())?;
     let name = T::name_of(&new).to_owned();
-    match T::create(client, new).await {
+    match client.catalog::<T>().create_from(new).await {
         Ok(made) => {
-            note(&format!("created the {} {}", T::KIND, made.name()));
+            note(&format!("created the {} {}", T::NOUN, made.name()));
             Ok(made)
         }
         // Another client created it at the same time.
@@ -215,7 +126,7 @@ pub(crate) async fn create<T: Named>(client: &Client, new: T::New) -> Outcome<T>
 
 /// Prints that a service or host would be created.
 pub(crate) fn announce<T: Named>(name: &str) {
-    note(&format!("the {} {name} would be created", T::KIND));
+    note(&format!("the {} {name} would be created", T::NOUN));
 }
 
 /// Returns the name if it is not empty: an empty name means "none".
@@ -243,8 +154,8 @@ fn position<T: Named>(all: &[T], name: &str) -> Outcome<usize> {
     if let Some(index) = found {
         return Ok(index);
     }
-    let message = unknown(T::KIND, name, all.iter().map(Named::name));
-    let kind = T::KIND;
+    let message = unknown(T::NOUN, name, all.iter().map(Named::name));
+    let kind = T::NOUN;
     Err(Failure::new(Exit::NotFound, message)
         .hint(format!("run `chlog {kind} list` to see all {kind}s")))
 }
@@ -270,7 +181,7 @@ pub(crate) async fn find_unknown<T: Named>(
     if name.parse::<T::Id>().is_ok() {
         return Ok(None);
     }
-    let all = T::list(client).await?;
+    let all = client.catalog::<T>().list().await?;
     if pick(&all, name).is_ok() {
         return Ok(None);
     }
@@ -285,7 +196,7 @@ pub(crate) async fn settle<T: Named>(
     name: &str,
     unknown: Unknown,
 ) -> Outcome<Option<String>> {
-    let kind = T::KIND;
+    let kind = T::NOUN;
     let shown = one_line(name);
     let (create, without, cancel) = (
         format!("create the {kind} {shown}"),
@@ -305,7 +216,7 @@ pub(crate) async fn settle<T: Named>(
         return Ok(None);
     }
     if chosen == create {
-        let made = self::create::<T>(client, T::new(name.to_owned())).await?;
+        let made = self::create::<T>(client, T::named(name.to_owned())).await?;
         return Ok(Some(made.name().to_owned()));
     }
     Ok(unknown.closest)
@@ -313,6 +224,8 @@ pub(crate) async fn settle<T: Named>(
 
 #[cfg(test)]
 mod tests {
+    use changelog_core::Service;
+
     use super::*;
 
     fn services() -> Vec<Service> {

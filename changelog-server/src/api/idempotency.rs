@@ -4,7 +4,7 @@
 
 use changelog_core::headers::{self, IDEMPOTENCY_KEY};
 use changelog_core::limits::MAX_IDEMPOTENCY_KEY_CHARS;
-use changelog_core::{Data, ProblemCode};
+use changelog_core::{Data, Named, ProblemCode};
 use http::{HeaderName, HeaderValue, header};
 use serde::Serialize;
 use warp::reply::Response;
@@ -126,16 +126,18 @@ pub(crate) fn answer(
     name_taken: impl FnOnce() -> ApiError,
 ) -> Response {
     match outcome {
-        Outcome::Host(host) => created(Some(format!("/api/hosts/{}", host.id)), host, is_replay),
-        Outcome::Service(service) => {
-            let location = format!("/api/services/{}", service.id);
-            created(Some(location), service, is_replay)
-        }
+        Outcome::Host(host) => created_item(host, is_replay),
+        Outcome::Service(service) => created_item(service, is_replay),
         Outcome::NameTaken { request_id } => {
             mark(name_taken().into_response(&request_id), is_replay)
         }
         Outcome::Changes(changes) => created(None, changes, is_replay),
     }
+}
+
+fn created_item<T: Named>(item: T, is_replay: bool) -> Response {
+    let location = format!("/api/{}/{}", T::PLURAL, item.id());
+    created(Some(location), item, is_replay)
 }
 
 /// Answers `201 Created`.

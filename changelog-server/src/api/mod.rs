@@ -5,6 +5,7 @@ mod activity;
 mod annotations;
 mod around;
 mod caller;
+mod catalog;
 mod changes;
 mod health;
 mod history;

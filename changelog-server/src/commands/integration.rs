@@ -1,7 +1,7 @@
 //! `changelog-server integration`
 
 use changelog_core::{
-    ConnectionId, ConnectionKind, EventFilter, Input, NewConnection, ReceiverInput,
+    ConnectionId, ConnectionKind, EventFilter, Input, NewConnection, ReceiverInput, Service,
 };
 use serde::Serialize;
 use serde_json::json;
@@ -65,7 +65,7 @@ async fn create(common: &Common, store: &Store, args: CreateIntegration) -> Resu
         filter.min_risk = args.min_risk;
     }
     for name in args.services {
-        let Some(service) = store.service_named(tenant, &name).await? else {
+        let Some(service) = store.item_named::<Service>(tenant, &name).await? else {
             let message = format!("{:?} has no service named {name:?}", args.org);
             return Err(Failure::Usage(message));
         };

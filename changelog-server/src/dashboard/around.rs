@@ -8,15 +8,15 @@ use changelog_core::limits::MAX_WINDOW_MINUTES;
 use changelog_core::query::Pairs;
 use changelog_core::written_time::parse_length;
 use changelog_core::{
-    Around, AroundFilter, Change, ChangeFilter, ChangeId, Environment, HostId, Reason, ReasonCode,
-    ServiceId, Timestamp,
+    Around, AroundFilter, Change, ChangeFilter, ChangeId, Environment, Host, HostId, Reason,
+    ReasonCode, Service, ServiceId, Timestamp,
 };
 use chrono::TimeDelta;
 
 use crate::app::App;
 use crate::around::{Investigation, investigate};
 use crate::dashboard::parts::form::Form;
-use crate::dashboard::parts::named::{find_host, find_service};
+use crate::dashboard::parts::named;
 use crate::dashboard::parts::query_string::{address, with, without};
 use crate::dashboard::parts::timeline::{self, Event, Range, Subject, Timeline, rfc3339};
 use crate::dashboard::parts::viewer::{Section, Viewer};
@@ -30,7 +30,7 @@ const SUSPECTS_SHOWN: u64 = 10;
 /// The number of services and environments of the window that are shown.
 const FACETS_SHOWN: usize = 8;
 /// The number of names that the field of the service suggests.
-pub(super) const MAX_SUGGESTIONS: u32 = 200;
+pub(super) const MAX_SUGGESTIONS: u64 = 200;
 /// The longest time that is read; none that is valid is longer.
 const MAX_TIME_CHARS: usize = 64;
 
@@ -109,7 +109,9 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
     } else {
         read_question(&app, tenant, form, viewer.zone, now).await?
     };
-    let services = app.store.first_service_names(tenant, MAX_SUGGESTIONS);
+    let services = app
+        .store
+        .item_names_from::<Service>(tenant, "", MAX_SUGGESTIONS);
     let services = services.await?;
     let page = |form, answer| AroundPage {
         viewer: &viewer,
@@ -161,7 +163,7 @@ pub(super) async fn address_of_search(
     let Some((at, rest)) = leading_time(text.trim(), viewer.zone, viewer.now) else {
         return Ok(None);
     };
-    let service = find_service(&app.store, viewer.tenant(), rest).await?;
+    let service = named::find::<Service>(&app.store, viewer.tenant(), rest).await?;
     if service.is_none() && !rest.is_empty() {
         return Ok(None);
     }
@@ -217,9 +219,9 @@ async fn read_question(
             errors.push((name, message));
         }
     };
-    let service = find_service(&app.store, tenant, value("service")).await?;
+    let service = named::find::<Service>(&app.store, tenant, value("service")).await?;
     known("service", service.is_some());
-    let host = find_host(&app.store, tenant, value("host")).await?;
+    let host = named::find::<Host>(&app.store, tenant, value("host")).await?;
     known("host", host.is_some());
     let span = value("span");
     let span = SPANS.iter().position(|(name, ..)| *name == span);

@@ -1,26 +1,16 @@
 //! `/hosts`
 
-use std::ops::Range;
+use changelog_core::{ChangeFilter, Environment, Host, HostId, Named, Platform, list};
 
-use changelog_core::{
-    Action, ChangeFilter, Environment, Host, HostId, HostPatch, NewHost, Platform, list,
-};
-use chrono::{DateTime, Utc};
-use serde_json::{Map, Value};
-
-use super::catalog::{CatalogPage, ItemView, Listed, Order, Texts};
+use super::catalog::{CatalogPage, ItemView, Order, Texts};
 use crate::dashboard::parts::form::{Field, FieldKind, Form};
 use crate::dashboard::parts::viewer::Section;
-use crate::store::activity::Entry;
-use crate::store::{ChartScope, Store, StoreError, Summary, Tenant, Tx};
 
-pub(super) struct Hosts;
-
-impl CatalogPage for Hosts {
+impl CatalogPage for Host {
     const TEXTS: Texts = Texts {
         section: Section::Hosts,
         path: "/hosts",
-        noun: "host",
+        noun: Self::NOUN,
         heading: "Hosts",
         name_column: "Hostname",
         summary_column: "Platform",
@@ -54,108 +44,48 @@ impl CatalogPage for Hosts {
         Field::new("description", FieldKind::LongText, "Description"),
     ];
 
-    type Id = HostId;
-    type Item = Host;
-    type New = NewHost;
-    type Patch = HostPatch;
-
-    async fn list(
-        store: &Store,
-        tenant: Tenant,
-        listed: Listed<'_>,
-        days: Range<i64>,
-    ) -> Result<Vec<Summary<Host>>, StoreError> {
-        match listed {
-            Listed::ByName { limit, offset } => store.host_page(tenant, limit, offset, days).await,
-            Listed::Found(text) => store.hosts_found(tenant, text, days).await,
-            // No index has the days of all hosts.
-            Listed::MostChanged | Listed::LastChanged => {
-                store.hosts_last_changed(tenant, days).await
-            }
+    fn changes_of(id: HostId) -> ChangeFilter {
+        ChangeFilter {
+            host_id: Some(id),
+            ..ChangeFilter::default()
         }
     }
 
-    fn defaults() -> Form {
-        Form::default()
-    }
-
-    async fn get(store: &Store, tenant: Tenant, id: HostId) -> Result<Host, StoreError> {
-        store.host(tenant, id).await
-    }
-
-    async fn create(
-        tx: &mut Tx,
-        tenant: Tenant,
-        new: &NewHost,
-        now: DateTime<Utc>,
-    ) -> Result<Host, StoreError> {
-        tx.insert_host(tenant, new, now).await
-    }
-
-    async fn update(
-        tx: &mut Tx,
-        tenant: Tenant,
-        id: HostId,
-        patch: &HostPatch,
-    ) -> Result<(Host, Map<String, Value>), StoreError> {
-        tx.update_host(tenant, id, patch).await
-    }
-
-    fn log_entry(action: Action, host: &Host, metadata: Map<String, Value>) -> Entry<'_> {
-        Entry::of_host(action, host, metadata)
-    }
-
-    fn changes_of(id: HostId) -> (ChangeFilter, ChartScope) {
-        let filter = ChangeFilter {
-            host_id: Some(id),
-            ..ChangeFilter::default()
-        };
-        (filter, ChartScope::Host(id))
-    }
-
-    fn view(host: Host) -> ItemView {
+    fn view(self) -> ItemView {
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
-        let environment = host.environment.as_ref().map(ToString::to_string);
+        let environment = self.environment.as_ref().map(ToString::to_string);
         let form = Form::with_values([
-            ("hostname", host.hostname.clone()),
+            ("hostname", self.hostname.clone()),
             ("environment", text(&environment)),
-            ("platform", host.platform.to_string()),
-            ("fqdn", text(&host.fqdn)),
-            ("ip_address", text(&host.ip_address)),
-            ("os", text(&host.os)),
-            ("roles", list::format(&host.roles)),
-            ("description", text(&host.description)),
+            ("platform", self.platform.to_string()),
+            ("fqdn", text(&self.fqdn)),
+            ("ip_address", text(&self.ip_address)),
+            ("os", text(&self.os)),
+            ("roles", list::format(&self.roles)),
+            ("description", text(&self.description)),
         ]);
-        let roles = host.roles.join(", ");
+        let roles = self.roles.join(", ");
         let or_none = |value: Option<String>| value.unwrap_or_else(|| "–".to_owned());
         ItemView {
-            id: host.id.to_string(),
+            id: self.id.to_string(),
             color: None,
-            summary: host.platform.to_string(),
+            summary: self.platform.to_string(),
             environment,
             facts: vec![
-                ("Platform", host.platform.to_string()),
-                ("FQDN", or_none(host.fqdn)),
-                ("IP address", or_none(host.ip_address)),
-                ("OS", or_none(host.os)),
+                ("Platform", self.platform.to_string()),
+                ("FQDN", or_none(self.fqdn)),
+                ("IP address", or_none(self.ip_address)),
+                ("OS", or_none(self.os)),
                 (
                     "Roles",
                     or_none(Some(roles).filter(|roles| !roles.is_empty())),
                 ),
             ],
             related: Vec::new(),
-            name: host.hostname,
-            description: host.description,
-            created_at: host.created_at,
+            name: self.hostname,
+            description: self.description,
+            created_at: self.created_at,
             form,
         }
-    }
-
-    async fn complete(_: &Store, _: Tenant, _: HostId, _: &mut ItemView) -> Result<(), StoreError> {
-        Ok(())
-    }
-
-    async fn with_ids(_: &Store, _: Tenant, form: &Form) -> Result<Form, StoreError> {
-        Ok(form.clone())
     }
 }

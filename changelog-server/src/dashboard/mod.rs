@@ -23,13 +23,12 @@ mod subscriptions;
 mod upcoming;
 mod views;
 
+use changelog_core::{Host, Service};
 use warp::path;
 
 use crate::app::App;
 use crate::web::route::{Endpoint, Routes, at, at_id};
-use hosts::Hosts;
 use parts::assets;
-use services::Services;
 use settings::{api_keys, integrations, members, organization};
 
 pub(crate) use parts::page::failure;
@@ -53,23 +52,23 @@ pub(crate) fn routes(app: &App) -> Routes {
         at_id(path!("changes" / String / "edit")).get(changes::edit::edit_form),
         at_id(path!("changes" / String / "delete")).post(changes::delete::delete),
         at(path!("services"))
-            .get(catalog::list::get::<Services>)
-            .post(catalog::edit::create::<Services>),
-        at(path!("services" / "new")).get(catalog::edit::new_form::<Services>),
+            .get(catalog::list::get::<Service>)
+            .post(catalog::edit::create::<Service>),
+        at(path!("services" / "new")).get(catalog::edit::new_form::<Service>),
         at_id(path!("services" / String))
-            .get(catalog::item::get::<Services>)
-            .post(catalog::edit::update::<Services>),
-        at_id(path!("services" / String / "edit")).get(catalog::edit::edit_form::<Services>),
+            .get(catalog::item::get::<Service>)
+            .post(catalog::edit::update::<Service>),
+        at_id(path!("services" / String / "edit")).get(catalog::edit::edit_form::<Service>),
         at_id(path!("services" / String / "subscription")).post(subscriptions::set),
         at_id(path!("services" / String / "subscription" / "stop")).post(subscriptions::stop),
         at(path!("hosts"))
-            .get(catalog::list::get::<Hosts>)
-            .post(catalog::edit::create::<Hosts>),
-        at(path!("hosts" / "new")).get(catalog::edit::new_form::<Hosts>),
+            .get(catalog::list::get::<Host>)
+            .post(catalog::edit::create::<Host>),
+        at(path!("hosts" / "new")).get(catalog::edit::new_form::<Host>),
         at_id(path!("hosts" / String))
-            .get(catalog::item::get::<Hosts>)
-            .post(catalog::edit::update::<Hosts>),
-        at_id(path!("hosts" / String / "edit")).get(catalog::edit::edit_form::<Hosts>),
+            .get(catalog::item::get::<Host>)
+            .post(catalog::edit::update::<Host>),
+        at_id(path!("hosts" / String / "edit")).get(catalog::edit::edit_form::<Host>),
         at_id(path!("names" / String)).get(names::get),
         at(path!("views")).get(views::list).post(views::create),
         at_id(path!("views" / String)).post(views::rename),

@@ -1,8 +1,8 @@
 //! `/names/KIND`: the names that begin with what was typed, as JSON for the script.
 
-use changelog_core::ProblemCode;
 use changelog_core::limits::MAX_NAME_CHARS;
 use changelog_core::text::composed;
+use changelog_core::{Host, ProblemCode, Service};
 use serde::Serialize;
 
 use super::parts::viewer::{Section, Viewer};
@@ -32,8 +32,16 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
     let mut names = match request.parameter.as_str() {
         // Nothing has such a name.
         _ if !is_name => Vec::new(),
-        "services" => store.service_names_from(tenant, &prefix, limit()).await?,
-        "hosts" => store.host_names_from(tenant, &prefix, limit()).await?,
+        "services" => {
+            store
+                .item_names_from::<Service>(tenant, &prefix, limit())
+                .await?
+        }
+        "hosts" => {
+            store
+                .item_names_from::<Host>(tenant, &prefix, limit())
+                .await?
+        }
         "tags" => store.tag_names_from(tenant, &prefix, MAX_TAGS).await?,
         "people" => people(store, tenant, &prefix).await?,
         _ => {

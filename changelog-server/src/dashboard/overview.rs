@@ -107,7 +107,7 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
             }),
             Year::read(store, tenant, ChartScope::Organization, viewer.zone),
             store.busiest_services(tenant, today - BUSIEST_DAYS + 1..today + 1, BUSIEST_SHOWN),
-            store.first_service_names(tenant, MAX_SUGGESTIONS),
+            store.item_names_from::<Service>(tenant, "", MAX_SUGGESTIONS),
             troubles(&app, &viewer),
         )?;
     let upcoming: Vec<Change> = upcoming.parse()?;

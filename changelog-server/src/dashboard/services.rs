@@ -4,27 +4,22 @@ use std::ops::Range;
 
 use changelog_core::limits::MAX_DEPENDENCIES;
 use changelog_core::service::DEFAULT_COLOR;
-use changelog_core::{Action, ChangeFilter, NewService, Service, ServiceId, ServicePatch, list};
-use chrono::{DateTime, Utc};
-use serde_json::{Map, Value};
+use changelog_core::{ChangeFilter, Named, Service, ServiceId, list};
 
-use super::catalog::{CatalogPage, ItemView, Listed, Order, Related, Texts};
+use super::catalog::{CatalogPage, ItemView, Order, Related, Texts};
 use crate::dashboard::parts::form::{Field, FieldKind, Form};
 use crate::dashboard::parts::viewer::Section;
 use crate::dashboard::parts::{format, named};
-use crate::store::activity::Entry;
-use crate::store::{ChartScope, Store, StoreError, Summary, Tenant, Tx};
+use crate::store::{Store, StoreError, Summary, Tenant};
 
 /// The field with the services that a service depends on.
 const DEPENDS_ON: &str = "depends_on";
 
-pub(super) struct Services;
-
-impl CatalogPage for Services {
+impl CatalogPage for Service {
     const TEXTS: Texts = Texts {
         section: Section::Services,
         path: "/services",
-        noun: "service",
+        noun: Self::NOUN,
         heading: "Services",
         name_column: "Name",
         summary_column: "Description",
@@ -41,84 +36,44 @@ impl CatalogPage for Services {
         Field::new("description", FieldKind::LongText, "Description"),
     ];
 
-    type Id = ServiceId;
-    type Item = Service;
-    type New = NewService;
-    type Patch = ServicePatch;
-
-    async fn list(
+    async fn most_changed(
         store: &Store,
         tenant: Tenant,
-        listed: Listed<'_>,
         days: Range<i64>,
-    ) -> Result<Vec<Summary<Service>>, StoreError> {
-        match listed {
-            Listed::ByName { limit, offset } => {
-                store.service_page(tenant, limit, offset, days).await
-            }
-            Listed::Found(text) => store.services_found(tenant, text, days).await,
-            Listed::MostChanged => store.services_most_changed(tenant, days).await,
-            Listed::LastChanged => store.services_last_changed(tenant, days).await,
-        }
+    ) -> Result<Vec<Summary<Self>>, StoreError> {
+        store.services_most_changed(tenant, days).await
     }
 
     fn defaults() -> Form {
         Form::with_values([("color", DEFAULT_COLOR.to_owned())])
     }
 
-    async fn get(store: &Store, tenant: Tenant, id: ServiceId) -> Result<Service, StoreError> {
-        store.service(tenant, id).await
-    }
-
-    async fn create(
-        tx: &mut Tx,
-        tenant: Tenant,
-        new: &NewService,
-        now: DateTime<Utc>,
-    ) -> Result<Service, StoreError> {
-        tx.insert_service(tenant, new, now).await
-    }
-
-    async fn update(
-        tx: &mut Tx,
-        tenant: Tenant,
-        id: ServiceId,
-        patch: &ServicePatch,
-    ) -> Result<(Service, Map<String, Value>), StoreError> {
-        tx.update_service(tenant, id, patch).await
-    }
-
-    fn log_entry(action: Action, service: &Service, metadata: Map<String, Value>) -> Entry<'_> {
-        Entry::of_service(action, service, metadata)
-    }
-
-    fn changes_of(id: ServiceId) -> (ChangeFilter, ChartScope) {
-        let filter = ChangeFilter {
+    fn changes_of(id: ServiceId) -> ChangeFilter {
+        ChangeFilter {
             service_id: Some(id),
             ..ChangeFilter::default()
-        };
-        (filter, ChartScope::Service(id))
+        }
     }
 
-    fn view(service: Service) -> ItemView {
-        let description = service.description.as_deref().unwrap_or_default();
-        let ids: Vec<String> = service.depends_on.iter().map(ToString::to_string).collect();
+    fn view(self) -> ItemView {
+        let description = self.description.as_deref().unwrap_or_default();
+        let ids: Vec<String> = self.depends_on.iter().map(ToString::to_string).collect();
         let form = Form::with_values([
-            ("name", service.name.clone()),
-            ("color", six_digits(&service.color)),
+            ("name", self.name.clone()),
+            ("color", six_digits(&self.color)),
             (DEPENDS_ON, list::format(&ids)),
             ("description", description.to_owned()),
         ]);
         ItemView {
-            id: service.id.to_string(),
+            id: self.id.to_string(),
             summary: format::excerpt(description),
-            name: service.name,
+            name: self.name,
             facts: Vec::new(),
-            color: Some(service.color),
+            color: Some(self.color),
             environment: None,
             related: Vec::new(),
-            description: service.description,
-            created_at: service.created_at,
+            description: self.description,
+            created_at: self.created_at,
             form,
         }
     }
@@ -158,8 +113,7 @@ impl CatalogPage for Services {
         Some(id)
     }
 
-    async fn with_ids(store: &Store, tenant: Tenant, form: &Form) -> Result<Form, StoreError> {
-        let mut form = form.clone();
+    async fn with_ids(store: &Store, tenant: Tenant, mut form: Form) -> Result<Form, StoreError> {
         let limit = MAX_DEPENDENCIES;
         named::resolve_services(store, tenant, &mut form, DEPENDS_ON, limit).await?;
         Ok(form)

@@ -152,10 +152,8 @@ pub(super) async fn stop(app: App, mut request: Request) -> ApiResult {
 }
 
 async fn service(app: &App, viewer: &Viewer, request: &Request) -> Result<ServiceRef, ApiError> {
-    let Service {
-        id, name, color, ..
-    } = app.store.service(viewer.tenant(), request.id()?).await?;
-    Ok(ServiceRef { id, name, color })
+    let found = app.store.item::<Service>(viewer.tenant(), request.id()?);
+    Ok(ServiceRef::from(&found.await?))
 }
 
 /// Reads a field that has one of some words.

@@ -5,7 +5,7 @@ use changelog_core::activity::{API_KEY_PREFIX, OPERATOR, SERVICE};
 use changelog_core::ids::first_uuid_at;
 use changelog_core::limits::MAX_TITLE_CHARS;
 use changelog_core::{
-    Action, ActivityEntry, ActivityId, ApiKeyId, Change, ChangeEvent, Host, ResourceType, Service,
+    Action, ActivityEntry, ActivityId, ApiKeyId, Change, ChangeEvent, Named, ResourceType,
     Timestamp, UserId,
 };
 use changelog_core::{ActorType, HistoryActor};
@@ -13,11 +13,11 @@ use chrono::{DateTime, TimeDelta, Utc};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use sqlx::types::{Json, Text, Uuid};
-use sqlx::{FromRow, Postgres, QueryBuilder, Sqlite};
+use sqlx::{FromRow, QueryBuilder};
 
 use super::actors::{self, NewActor};
 use super::change_notifier::ChangeEntry;
-use super::engine::{Dialect, Engine, Script, Value as Sent, read};
+use super::engine::{Dialect, Script, Value as Sent, read, run_script};
 use super::{Actor, Database, StoreError, Tenant, Tx, new_id};
 
 /// The last 200 entries of a resource, without its creation. The condition on the
@@ -64,24 +64,13 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// Returns the entry of an action on a service.
-    pub fn of_service(action: Action, service: &'a Service, metadata: Map<String, Value>) -> Self {
+    /// Returns the entry of an action on a service or host.
+    pub fn of_item<T: Named>(action: Action, item: &'a T, metadata: Map<String, Value>) -> Self {
         Self {
             action,
-            resource_type: ResourceType::Service,
-            resource_id: service.id.0,
-            label: &service.name,
-            metadata,
-        }
-    }
-
-    /// Returns the entry of an action on a host.
-    pub fn of_host(action: Action, host: &'a Host, metadata: Map<String, Value>) -> Self {
-        Self {
-            action,
-            resource_type: ResourceType::Host,
-            resource_id: host.id.0,
-            label: &host.hostname,
+            resource_type: T::RESOURCE_TYPE,
+            resource_id: item.id().into(),
+            label: item.name(),
             metadata,
         }
     }
@@ -356,10 +345,7 @@ impl Tx {
     pub(super) async fn insert_entry(&mut self, new: NewEntry<'_>) -> Result<(), StoreError> {
         let actor = [(new.tenant, new.actor)];
         let actors = self.database.known_actors.unknown(actor.into_iter());
-        match &mut self.connection {
-            Engine::Sqlite(db) => script::<Sqlite>(new, &actors).run(&mut **db).await?,
-            Engine::Postgres(db) => script::<Postgres>(new, &actors).run(&mut **db).await?,
-        }
+        run_script!(self, |DB| script::<DB>(new, &actors))?;
         self.new_actors.extend(actors);
         Ok(())
     }
@@ -401,12 +387,8 @@ fn shortened(value: Value) -> Value {
 /// them: `{field: {from, to}}`, with excerpts of long strings and without
 /// `updated_at`.
 pub(super) fn difference<T: Serialize>(before: &T, after: &T) -> Map<String, Value> {
-    let object = |record: &T| match serde_json::to_value(record) {
-        Ok(Value::Object(fields)) => fields,
-        _ => Map::new(),
-    };
-    let before = object(before);
-    let mut after = object(after);
+    let before = fields(before);
+    let mut after = fields(after);
     for name in before.keys() {
         // Fields without a value may be absent.
         after.entry(name).or_insert(Value::Null);
@@ -423,6 +405,14 @@ pub(super) fn difference<T: Serialize>(before: &T, after: &T) -> Map<String, Val
             })
         })
         .collect()
+}
+
+/// Returns the fields of a record.
+pub(crate) fn fields<T: Serialize>(record: &T) -> Map<String, Value> {
+    match serde_json::to_value(record) {
+        Ok(Value::Object(fields)) => fields,
+        _ => Map::new(),
+    }
 }
 
 /// Converts a count to an integer of the database; larger ones become the maximum.

@@ -3,10 +3,10 @@
 
 use std::ops::Range;
 
+use changelog_core::Service;
 use changelog_core::text::{query_words, words};
-use changelog_core::{Host, HostId, Service, ServiceId};
 
-use super::summaries::Summarized;
+use super::catalog::StoredItem;
 use super::{Database, StoreError, Summary, Tenant};
 
 /// The most services or hosts of a list that has no pages.
@@ -15,80 +15,37 @@ pub const MAX_LISTED: usize = 50;
 const MAX_MATCHES: u64 = 500;
 
 impl Database {
-    /// Finds at most 50 services whose names have, for each word of `text`, a word that
-    /// begins with it.
-    pub async fn services_found(
+    /// Finds at most 50 items whose names have, for each word of `text`, a word that begins
+    /// with it.
+    pub async fn items_found<T: StoredItem>(
         &self,
         tenant: Tenant,
         text: &str,
         days: Range<i64>,
-    ) -> Result<Vec<Summary<Service>>, StoreError> {
+    ) -> Result<Vec<Summary<T>>, StoreError> {
         let Some(longest) = longest_word(text) else {
             return Ok(Vec::new());
         };
-        let (ids, _) = self.catalog_matches(tenant, &longest, MAX_MATCHES).await?;
-        let found = self.services_by_id(tenant, ids.iter().copied()).await?;
-        let mut named: Vec<_> = found
-            .into_values()
-            .filter(|service| has_words(&service.name, text))
-            .map(|service| (service.name.to_ascii_lowercase(), service.id))
-            .collect();
-        named.sort_unstable();
-        let ids: Vec<ServiceId> = named
-            .into_iter()
-            .map(|(_, id)| id)
-            .take(MAX_LISTED)
-            .collect();
-        self.service_summaries(tenant, &ids, days).await
+        let ids = self.items_matching::<T>(tenant, &longest, MAX_MATCHES);
+        let found = self.items_by_id::<T>(tenant, &ids.await?).await?;
+        let found = found.into_values();
+        let mut items: Vec<T> = found.filter(|item| has_words(item.name(), text)).collect();
+        items.sort_by_cached_key(|item| item.name().to_ascii_lowercase());
+        items.truncate(MAX_LISTED);
+        self.summarize(tenant, items, days).await
     }
 
-    /// Finds at most 50 hosts whose names have, for each word of `text`, a word that
-    /// begins with it.
-    pub async fn hosts_found(
-        &self,
-        tenant: Tenant,
-        text: &str,
-        days: Range<i64>,
-    ) -> Result<Vec<Summary<Host>>, StoreError> {
-        let Some(longest) = longest_word(text) else {
-            return Ok(Vec::new());
-        };
-        let (_, ids) = self.catalog_matches(tenant, &longest, MAX_MATCHES).await?;
-        let found = self.hosts_by_id(tenant, &ids).await?;
-        let mut named: Vec<_> = found
-            .into_values()
-            .filter(|host| has_words(&host.hostname, text))
-            .map(|host| (host.hostname.to_ascii_lowercase(), host.id))
-            .collect();
-        named.sort_unstable();
-        let ids: Vec<HostId> = named
-            .into_iter()
-            .map(|(_, id)| id)
-            .take(MAX_LISTED)
-            .collect();
-        self.host_summaries(tenant, &ids, days).await
-    }
-
-    /// Returns at most 50 services of the latest 1,000 changes, the last changed first.
-    pub async fn services_last_changed(
+    /// Returns at most 50 items of the latest 1,000 changes, the last changed first.
+    pub async fn items_last_changed<T: StoredItem>(
         &self,
         tenant: Tenant,
         days: Range<i64>,
-    ) -> Result<Vec<Summary<Service>>, StoreError> {
-        let ids = self.last_changed(tenant, Summarized::Service).await?;
-        let ids: Vec<ServiceId> = ids.into_iter().take(MAX_LISTED).map(Into::into).collect();
-        self.service_summaries(tenant, &ids, days).await
-    }
-
-    /// Returns at most 50 hosts of the latest 1,000 changes, the last changed first.
-    pub async fn hosts_last_changed(
-        &self,
-        tenant: Tenant,
-        days: Range<i64>,
-    ) -> Result<Vec<Summary<Host>>, StoreError> {
-        let ids = self.last_changed(tenant, Summarized::Host).await?;
-        let ids: Vec<HostId> = ids.into_iter().take(MAX_LISTED).map(Into::into).collect();
-        self.host_summaries(tenant, &ids, days).await
+    ) -> Result<Vec<Summary<T>>, StoreError> {
+        let mut ids = self.last_changed::<T>(tenant).await?;
+        ids.truncate(MAX_LISTED);
+        let mut found = self.items_by_id::<T>(tenant, &ids).await?;
+        let in_order = ids.iter().filter_map(|id| found.remove(id));
+        self.summarize(tenant, in_order.collect(), days).await
     }
 
     /// Returns the 50 services with the most changes on some days, given as numbers since
@@ -101,8 +58,8 @@ impl Database {
         let busiest = self
             .busiest_services(tenant, days.clone(), MAX_LISTED as u64)
             .await?;
-        let ids: Vec<ServiceId> = busiest.into_iter().map(|(service, _)| service.id).collect();
-        self.service_summaries(tenant, &ids, days).await
+        let services = busiest.into_iter().map(|(service, _)| service);
+        self.summarize(tenant, services.collect(), days).await
     }
 }
 

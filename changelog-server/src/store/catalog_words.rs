@@ -3,39 +3,15 @@
 use std::collections::BTreeSet;
 
 use changelog_core::text::words;
-use changelog_core::{HostId, ServiceId};
+use changelog_core::{Host, HostId, Named, Service, ServiceId};
+use sqlx::QueryBuilder;
 use sqlx::types::Uuid;
-use sqlx::{Postgres, QueryBuilder, Sqlite};
 
-use super::engine::{Dialect, Engine, Script, push_limit, read};
+use super::engine::{Dialect, Script, push_limit, read, run_script};
 use super::{Database, StoreError, Tenant, Tx};
 
-/// What has a name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Named {
-    Service(ServiceId),
-    Host(HostId),
-}
-
-impl Named {
-    /// Returns the column `kind`.
-    fn kind(self) -> &'static str {
-        match self {
-            Self::Service(_) => SERVICE,
-            Self::Host(_) => HOST,
-        }
-    }
-
-    fn uuid(self) -> Uuid {
-        match self {
-            Self::Service(id) => id.0,
-            Self::Host(id) => id.0,
-        }
-    }
-}
-
-const SERVICE: &str = "service";
-const HOST: &str = "host";
+const SERVICE: &str = Service::NOUN;
+const HOST: &str = Host::NOUN;
 
 impl Database {
     /// Finds the services and hosts whose names have a word that begins with `prefix`, in
@@ -50,7 +26,7 @@ impl Database {
         limit: u64,
     ) -> Result<(Vec<ServiceId>, Vec<HostId>), StoreError> {
         let rows: Vec<(String, Uuid)> = read!(self.reader(tenant).await?, |db| async {
-            let mut query = select_matches(tenant, prefix, limit);
+            let mut query = select_matches(tenant, &[SERVICE, HOST], prefix, limit);
             query.build_query_as().fetch_all(&mut **db).await
         })?;
         let (mut services, mut hosts) = (Vec::new(), Vec::new());
@@ -65,39 +41,45 @@ impl Database {
         }
         Ok((services, hosts))
     }
+
+    /// Finds only the services or only the hosts.
+    pub async fn items_matching<T: Named>(
+        &self,
+        tenant: Tenant,
+        prefix: &str,
+        limit: u64,
+    ) -> Result<Vec<T::Id>, StoreError> {
+        let rows: Vec<(String, Uuid)> = read!(self.reader(tenant).await?, |db| async {
+            let mut query = select_matches(tenant, &[T::NOUN], prefix, limit);
+            query.build_query_as().fetch_all(&mut **db).await
+        })?;
+        let mut seen = BTreeSet::new();
+        let ids = rows.into_iter().map(|(_, id)| id);
+        let ids = ids.filter(|id| seen.insert(*id));
+        Ok(ids.map(T::Id::from).collect())
+    }
 }
 
 impl Tx {
-    /// Replaces the words of a service or host whose name was `before`, if it had one.
-    pub(super) async fn write_words(
+    /// Replaces the words of the name of a service or host by those of its new name.
+    pub(super) async fn write_words<T: Named>(
         &mut self,
         tenant: Tenant,
-        named: Named,
-        before: Option<&str>,
-        after: &str,
+        before: Option<&T>,
+        item: &T,
     ) -> Result<(), StoreError> {
-        let before = before.map(words).unwrap_or_default();
-        let (before, after) = (
-            BTreeSet::from_iter(before),
-            BTreeSet::from_iter(words(after)),
-        );
-        match &mut self.connection {
-            Engine::Sqlite(db) => {
-                let script = replace::<Sqlite>(tenant, named, &before, &after);
-                script.run(&mut **db).await
-            }
-            Engine::Postgres(db) => {
-                let script = replace::<Postgres>(tenant, named, &before, &after);
-                script.run(&mut **db).await
-            }
-        }
+        let of = |item: &T| BTreeSet::from_iter(words(item.name()));
+        let (before, after) = (before.map(of).unwrap_or_default(), of(item));
+        let (kind, id) = (T::NOUN, item.id().into());
+        run_script!(self, |DB| replace::<DB>(tenant, kind, id, &before, &after))
     }
 }
 
 /// Returns the statements that replace the words of a name.
 fn replace<DB: Dialect>(
     tenant: Tenant,
-    named: Named,
+    kind: &'static str,
+    id: Uuid,
     before: &BTreeSet<String>,
     after: &BTreeSet<String>,
 ) -> Script<DB> {
@@ -106,18 +88,18 @@ fn replace<DB: Dialect>(
         let query = script.statement("DELETE FROM catalog_words WHERE organization_id = ");
         DB::bind(query, tenant.uuid().into());
         query.push(" AND kind = ");
-        DB::bind(query, named.kind().into());
+        DB::bind(query, kind.into());
         query.push(" AND word = ");
         DB::bind(query, word.as_str().into());
         query.push(" AND id = ");
-        DB::bind(query, named.uuid().into());
+        DB::bind(query, id.into());
     }
     let added = after.difference(before).map(|word| {
         [
             tenant.uuid().into(),
-            named.kind().into(),
+            kind.into(),
             word.as_str().into(),
-            named.uuid().into(),
+            id.into(),
         ]
     });
     let rows: Vec<_> = added.collect();
@@ -130,12 +112,17 @@ fn replace<DB: Dialect>(
 }
 
 /// Selects the first rows of each kind whose words begin with a prefix.
-fn select_matches<DB: Dialect>(tenant: Tenant, prefix: &str, limit: u64) -> QueryBuilder<DB> {
+fn select_matches<DB: Dialect>(
+    tenant: Tenant,
+    kinds: &[&'static str],
+    prefix: &str,
+    limit: u64,
+) -> QueryBuilder<DB> {
     // Folded words have letters and digits only, which all come before it.
     let end = format!("{prefix}{}", char::MAX);
     let mut query = QueryBuilder::new("");
-    for kind in [SERVICE, HOST] {
-        if kind != SERVICE {
+    for (number, kind) in kinds.iter().copied().enumerate() {
+        if number > 0 {
             query.push(" UNION ALL ");
         }
         query.push("SELECT * FROM (SELECT kind, id FROM catalog_words WHERE organization_id = ");
@@ -155,13 +142,15 @@ fn select_matches<DB: Dialect>(tenant: Tenant, prefix: &str, limit: u64) -> Quer
 
 #[cfg(test)]
 mod tests {
+    use sqlx::Sqlite;
+
     use super::*;
     use crate::store::engine::explain;
 
     #[tokio::test]
     async fn the_words_of_each_kind_are_read_as_a_range() {
         let id = Uuid::from_u128(1);
-        let query = select_matches::<Sqlite>(Tenant(id.into()), "pay", 200);
+        let query = select_matches::<Sqlite>(Tenant(id.into()), &[SERVICE, HOST], "pay", 200);
         let plan = explain::of(&query.into_string()).await;
         let range = "SEARCH catalog_words USING PRIMARY KEY \
                      (organization_id=? AND kind=? AND word>? AND word<?)";

@@ -7,18 +7,14 @@ use std::collections::HashMap;
 
 use changelog_core::{Service, ServiceId, ServiceRef, Violations};
 use serde_json::{Value, json};
+use sqlx::QueryBuilder;
 use sqlx::types::Uuid;
-use sqlx::{Postgres, QueryBuilder, Sqlite};
 
-use super::engine::{Dialect, Engine, Planning, Script, on, push_limit, read};
-use super::summaries::by_ids;
+use super::engine::{Dialect, Planning, Script, push_limit, read, run_script};
 use super::{Database, StoreError, Tenant, Tx, services};
 
 /// How many of the services that depend on one service are read.
 const MAX_DEPENDENTS: usize = 200;
-
-/// The start of the statement that reads names.
-const SELECT_NAMES: &str = "SELECT id, name FROM services WHERE organization_id = ";
 
 /// The services that a service depends on and that depend on it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -80,9 +76,12 @@ impl Tx {
         before: &[ServiceId],
         after: &[ServiceId],
     ) -> Result<Value, StoreError> {
-        let names = self
-            .service_names_of(tenant, &[before, after].concat())
-            .await?;
+        let ids: Vec<Uuid> = before.iter().chain(after).map(|id| id.0).collect();
+        let services = self.items_by_id::<Service>(tenant, &ids).await?;
+        let names: HashMap<ServiceId, String> = services
+            .into_iter()
+            .map(|service| (service.id, service.name))
+            .collect();
         let mut missing = Violations::default();
         for (index, id) in after.iter().enumerate() {
             if !names.contains_key(id) {
@@ -98,25 +97,6 @@ impl Tx {
         Ok(json!({ "from": references(before), "to": references(after) }))
     }
 
-    /// Returns the names of those of some services that exist.
-    async fn service_names_of(
-        &mut self,
-        tenant: Tenant,
-        ids: &[ServiceId],
-    ) -> Result<HashMap<ServiceId, String>, StoreError> {
-        if ids.is_empty() {
-            return Ok(HashMap::new());
-        }
-        let rows: Vec<(Uuid, String)> = on!(&mut self.connection, |db| async {
-            let mut query = by_ids(SELECT_NAMES, tenant, ids.iter().map(|id| id.0));
-            query.build_query_as().fetch_all(&mut **db).await
-        })?;
-        Ok(rows
-            .into_iter()
-            .map(|(id, name)| (id.into(), name))
-            .collect())
-    }
-
     /// Replaces the rows of a service that depended on the services `before`.
     pub(super) async fn write_dependencies(
         &mut self,
@@ -127,16 +107,7 @@ impl Tx {
         if before == service.depends_on {
             return Ok(());
         }
-        match &mut self.connection {
-            Engine::Sqlite(db) => {
-                let script = replace::<Sqlite>(tenant, before, service);
-                script.run(&mut **db).await
-            }
-            Engine::Postgres(db) => {
-                let script = replace::<Postgres>(tenant, before, service);
-                script.run(&mut **db).await
-            }
-        }
+        run_script!(self, |DB| replace::<DB>(tenant, before, service))
     }
 }
 
@@ -195,6 +166,8 @@ fn replace<DB: Dialect>(tenant: Tenant, before: &[ServiceId], service: &Service)
 
 #[cfg(test)]
 mod tests {
+    use sqlx::Sqlite;
+
     use super::*;
     use crate::store::engine::explain;
 

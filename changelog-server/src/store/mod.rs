@@ -19,6 +19,7 @@ mod activity_list;
 mod actors;
 mod api_keys;
 mod authors;
+mod catalog;
 mod catalog_lists;
 mod catalog_words;
 mod change_history;
@@ -44,7 +45,6 @@ pub(crate) mod mailboxes;
 mod mailings;
 mod memberships;
 mod named_references;
-mod names;
 mod notifications;
 mod organizations;
 mod pending_activity;
@@ -59,6 +59,7 @@ mod setup_token;
 mod sign_in_attempts;
 mod subscriptions;
 mod summaries;
+mod tags;
 mod tenant;
 mod users;
 
@@ -70,6 +71,7 @@ use changelog_core::{ChangeFilter, ChangeId, Timestamp};
 pub use activity::{Entry, StoredEntry};
 pub use activity_list::{ActivityPage, ActivitySearch, EntriesBy};
 pub use api_keys::KeyOwner;
+pub use catalog::StoredItem;
 pub use catalog_lists::MAX_LISTED;
 pub use changes::{
     CandidateSource, ChangeJson, ChangeList, ChangesJson, Created, Creation, Draft, NewestOf,

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use changelog_core::text::closest;
-use changelog_core::{HostId, NewChange, ServiceId, ViolationCode, Violations};
+use changelog_core::{Host, HostId, NewChange, Service, ServiceId, ViolationCode, Violations};
 
 use super::{Database, StoreError, Tenant};
 
@@ -26,7 +26,7 @@ impl Database {
         for (index, change) in changes.iter_mut().enumerate() {
             if let Some(name) = change.service_name.take() {
                 if !services.contains_key(&name) {
-                    let found = self.service_named(tenant, &name).await?;
+                    let found = self.item_named::<Service>(tenant, &name).await?;
                     services.insert(name.clone(), found.map(|service| service.id));
                 }
                 change.service_id = services.get(&name).copied().flatten();
@@ -36,7 +36,7 @@ impl Database {
             }
             if let Some(name) = change.hostname.take() {
                 if !hosts.contains_key(&name) {
-                    let found = self.host_named(tenant, &name).await?;
+                    let found = self.item_named::<Host>(tenant, &name).await?;
                     hosts.insert(name.clone(), found.map(|host| host.id));
                 }
                 change.host_id = hosts.get(&name).copied().flatten();
@@ -47,12 +47,12 @@ impl Database {
         }
         let mut unknown = Violations::default();
         if !unknown_services.is_empty() {
-            let names = self.service_names(tenant).await?;
+            let names = self.item_names::<Service>(tenant).await?;
             let names: Vec<&str> = names.iter().map(|(_, name)| &**name).collect();
             report(&mut unknown, "a service", unknown_services, &names);
         }
         if !unknown_hosts.is_empty() {
-            let names = self.host_names(tenant).await?;
+            let names = self.item_names::<Host>(tenant).await?;
             let names: Vec<&str> = names.iter().map(|(_, name)| &**name).collect();
             report(&mut unknown, "a host", unknown_hosts, &names);
         }

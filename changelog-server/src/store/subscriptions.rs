@@ -3,19 +3,17 @@
 //! They are where the memberships are, so that those of people who are no longer members
 //! are left out by a join. `notifications` has what they lead to.
 
-use std::collections::HashMap;
-
 use changelog_core::{
-    Action, MailMode, ResourceType, RiskLevel, ServiceId, ServiceRef, Subscription,
+    Action, MailMode, ResourceType, RiskLevel, Service, ServiceId, ServiceRef, Subscription,
     SubscriptionOptions, Timestamp, UserId,
 };
 use chrono::{DateTime, Utc};
 use serde_json::{Map, Value, json};
+use sqlx::FromRow;
 use sqlx::types::{Text, Uuid};
-use sqlx::{FromRow, QueryBuilder};
 
 use super::activity::{Entry, changed};
-use super::engine::{Dialect, execute, on, read};
+use super::engine::{execute, on, read};
 use super::{Actor, Database, StoreError, Tenant, Tx};
 
 /// The most subscriptions of a person in one organization.
@@ -47,8 +45,6 @@ const DELETE_OF_MEMBER: [&str; 3] = [
     "DELETE FROM notifications WHERE organization_id = $1 AND user_id = $2",
     "DELETE FROM mailboxes WHERE organization_id = $1 AND user_id = $2",
 ];
-
-const SELECT_SERVICES: &str = "SELECT reference FROM services WHERE organization_id = ";
 
 #[derive(FromRow)]
 struct Row {
@@ -85,11 +81,11 @@ impl Database {
                 .bind(user.0)
                 .fetch_all(&mut **db)
         })?;
-        let ids = rows.iter().map(|row| row.service_id.0).collect();
-        let mut services = self.service_refs(tenant, ids).await?;
+        let ids: Vec<ServiceId> = rows.iter().map(|row| row.service_id).collect();
+        let mut services = self.items_by_id::<Service>(tenant, &ids).await?;
         let with_service = |row: Row| {
             let service = services.remove(&row.service_id)?;
-            Some((service, row.into()))
+            Some((ServiceRef::from(&service), row.into()))
         };
         let mut list: Vec<(ServiceRef, Subscription)> =
             rows.into_iter().filter_map(with_service).collect();
@@ -112,54 +108,17 @@ impl Database {
         Ok(row.map(Subscription::from))
     }
 
-    /// Returns the services whose changes a person is mailed in this way.
+    /// Returns the services whose changes a person is mailed in this way, by name.
     pub async fn services_mailed(
         &self,
         tenant: Tenant,
         user: UserId,
         mail: &MailMode,
     ) -> Result<Vec<ServiceRef>, StoreError> {
-        let rows: Vec<Row> = read!(self.system().await?, |db| {
-            sqlx::query_as(SELECT_OF_USER)
-                .bind(tenant.uuid())
-                .bind(user.0)
-                .fetch_all(&mut **db)
-        })?;
-        let ids = rows.into_iter().filter(|row| row.mail.0 == *mail);
-        let ids = ids.map(|row| row.service_id.0).collect();
-        let services = self.service_refs(tenant, ids).await?;
-        let mut services: Vec<ServiceRef> = services.into_values().collect();
-        services.sort_by_cached_key(|service| service.name.to_lowercase());
-        Ok(services)
+        let all = self.subscriptions(tenant, user).await?.into_iter();
+        let mailed = all.filter(|(_, subscription)| subscription.options.mail == *mail);
+        Ok(mailed.map(|(service, _)| service).collect())
     }
-
-    async fn service_refs(
-        &self,
-        tenant: Tenant,
-        ids: Vec<Uuid>,
-    ) -> Result<HashMap<ServiceId, ServiceRef>, StoreError> {
-        if ids.is_empty() {
-            return Ok(HashMap::new());
-        }
-        let rows: Vec<(String,)> = read!(self.point_reader(tenant).await?, |db| async {
-            let mut query = select_services(tenant, ids);
-            query.build_query_as().fetch_all(&mut **db).await
-        })?;
-        let reference = |(json,): (String,)| {
-            let parsed: Result<ServiceRef, _> = serde_json::from_str(&json);
-            let service = parsed.map_err(|error| super::changes::broken(&error))?;
-            Ok((service.id, service))
-        };
-        rows.into_iter().map(reference).collect()
-    }
-}
-
-fn select_services<DB: Dialect>(tenant: Tenant, ids: Vec<Uuid>) -> QueryBuilder<DB> {
-    let mut query = QueryBuilder::new(SELECT_SERVICES);
-    DB::bind(&mut query, tenant.uuid().into());
-    query.push(" AND id");
-    DB::push_in_ids(&mut query, ids);
-    query
 }
 
 impl Tx {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use changelog_core::{ChangeId, HostId, RiskLevel, Service, ServiceId, Status, Timestamp};
+use changelog_core::{ChangeId, Host, HostId, RiskLevel, Service, ServiceId, Status, Timestamp};
 use changelog_server::store::{Actor, ChartScope, Scope, Store, Tenant};
 use chrono::Utc;
 use serde_json::json;
@@ -377,11 +377,15 @@ async fn services_and_hosts_have_summaries(app: TestApp) {
     let key = app.key();
     let (store, tenant) = open(&app).await;
     let service_page = async |limit, offset| {
-        let page = store.service_page(tenant, limit, offset, ALL_DAYS).await;
+        let page = store
+            .item_page::<Service>(tenant, limit, offset, ALL_DAYS)
+            .await;
         page.expect("the store responds")
     };
     let host_page = async |limit, offset| {
-        let page = store.host_page(tenant, limit, offset, ALL_DAYS).await;
+        let page = store
+            .item_page::<Host>(tenant, limit, offset, ALL_DAYS)
+            .await;
         page.expect("the store responds")
     };
     let empty = service_page(5, 0).await;
@@ -426,7 +430,10 @@ async fn services_and_hosts_have_summaries(app: TestApp) {
         ]
     );
     assert_eq!(page[0].last, Some((newest, at(5))));
-    let all = store.services(tenant).await.expect("the store responds");
+    let all = store
+        .items::<Service>(tenant)
+        .await
+        .expect("the store responds");
     let ids = |services: &[Service]| {
         services
             .iter()
@@ -459,7 +466,10 @@ async fn services_and_hosts_have_summaries(app: TestApp) {
             ("Delta", 3, Some(at(5))),
         ]
     );
-    let all = store.hosts(tenant).await.expect("the store responds");
+    let all = store
+        .items::<Host>(tenant)
+        .await
+        .expect("the store responds");
     let records: Vec<_> = page.iter().map(|one| one.item.clone()).collect();
     assert_eq!(records, all);
     let some = host_page(9, 3).await;

@@ -1,6 +1,6 @@
 //! The history of a resource.
 
-use changelog_core::{Action, Change, HostId, ResourceType, ServiceId};
+use changelog_core::{Action, Change, Host, HostId, ResourceType, Service, ServiceId};
 use changelog_server::store::{Entry, StoredEntry};
 use chrono::Utc;
 use serde_json::{Map, json};
@@ -87,7 +87,10 @@ async fn every_resource_has_a_history(app: TestApp) {
     .await
     .is(200);
     let service: ServiceId = service.parse().expect("an id");
-    let service = store.service(ours, service).await.expect("it exists");
+    let service = store
+        .item::<Service>(ours, service)
+        .await
+        .expect("it exists");
     let history = store
         .history(
             ours,
@@ -104,7 +107,7 @@ async fn every_resource_has_a_history(app: TestApp) {
         .create("/api/hosts", json!({ "hostname": "web-1" }))
         .await;
     let host: HostId = host.parse().expect("an id");
-    let host = store.host(ours, host).await.expect("it exists");
+    let host = store.item::<Host>(ours, host).await.expect("it exists");
     let history = store
         .history(ours, ResourceType::Host, host.id.0, host.created_at)
         .await;

@@ -10,7 +10,8 @@ use crate::dashboard::parts::form::{Field, Form};
 use crate::dashboard::parts::shown_values::SHOWN;
 use crate::dashboard::parts::viewer::Viewer;
 use crate::dashboard::parts::{assets, format, page};
-use crate::store::{StoreError, activity};
+use crate::store::StoreError;
+use crate::store::activity::{self, Entry};
 use crate::web::{ApiError, ApiResult, Request};
 
 #[derive(Template)]
@@ -64,7 +65,7 @@ async fn view<P: CatalogPage>(
     id: P::Id,
 ) -> Result<ItemView, StoreError> {
     let tenant = viewer.tenant();
-    let mut item = P::view(P::get(&app.store, tenant, id).await?);
+    let mut item = app.store.item::<P>(tenant, id).await?.view();
     P::complete(&app.store, tenant, id, &mut item).await?;
     item.form = item.form.remembering(P::FIELDS);
     Ok(item)
@@ -90,14 +91,14 @@ async fn insert<P: CatalogPage>(
     form: &Form,
 ) -> Result<String, StoreError> {
     let (tenant, now) = (viewer.tenant(), app.now());
-    let form = P::with_ids(&app.store, tenant, form).await?;
+    let form = P::with_ids(&app.store, tenant, form.clone()).await?;
     let new: P::New = form.create(P::FIELDS, now.into()).await?;
     let mut tx = app.store.begin_for(tenant).await?;
-    let item = P::create(&mut tx, tenant, &new, now).await?;
-    let entry = P::log_entry(Action::Created, &item, Map::new());
+    let item = tx.insert_item::<P>(tenant, &new, now).await?;
+    let entry = Entry::of_item(Action::Created, &item, Map::new());
     tx.record(tenant, &viewer.actor(), entry, now).await?;
     tx.commit().await?;
-    Ok(P::view(item).id)
+    Ok(item.id().to_string())
 }
 
 /// `POST /services/ID`, `POST /hosts/ID`
@@ -129,12 +130,12 @@ async fn save<P: CatalogPage>(
 ) -> Result<(), StoreError> {
     let (tenant, now) = (viewer.tenant(), app.now());
     let form = form.without_unchanged(P::FIELDS);
-    let form = P::with_ids(&app.store, tenant, &form).await?;
+    let form = P::with_ids(&app.store, tenant, form).await?;
     let patch: P::Patch = form.patch(P::FIELDS, now.into()).await?;
     let mut tx = app.store.begin_for(tenant).await?;
-    let (item, changes) = P::update(&mut tx, tenant, id, &patch).await?;
+    let (item, changes) = tx.update_item::<P>(tenant, id, &patch).await?;
     if !changes.is_empty() {
-        let entry = P::log_entry(Action::Updated, &item, activity::changed(changes));
+        let entry = Entry::of_item(Action::Updated, &item, activity::changed(changes));
         tx.record(tenant, &viewer.actor(), entry, now).await?;
     }
     tx.commit().await

@@ -36,16 +36,15 @@ struct ItemPage<'a> {
 pub(in crate::dashboard) async fn get<P: CatalogPage>(app: App, request: Request) -> ApiResult {
     let viewer = Viewer::read(&app, &request, P::TEXTS.section).await?;
     let (tenant, id) = (viewer.tenant(), request.id()?);
-    let mut item = P::view(P::get(&app.store, tenant, id).await?);
+    let mut item = app.store.item::<P>(tenant, id).await?.view();
     P::complete(&app.store, tenant, id, &mut item).await?;
-    let (filter, scope) = P::changes_of(id);
     let filter = ChangeFilter {
         per_page: CHANGES_SHOWN,
         statuses: HAPPENED.to_vec(),
-        ..filter
+        ..P::changes_of(id)
     };
     let list = app.store.changes(tenant, &filter).await?;
-    let year = Year::read(&app.store, tenant, scope, viewer.zone).await?;
+    let year = Year::read(&app.store, tenant, P::chart_scope(id), viewer.zone).await?;
     let subscription = match P::subscribable(id) {
         Some(service) => subscriptions::form_of(&app, &viewer, service).await?,
         None => None,

@@ -2,7 +2,7 @@
 
 use askama::Template;
 
-use super::{CatalogPage, ItemView, Listed, Order, Texts, last_days};
+use super::{CatalogPage, ItemView, Order, Texts, last_days};
 use crate::app::App;
 use crate::dashboard::parts::pager::Pager;
 use crate::dashboard::parts::query_string::{address, with};
@@ -61,28 +61,28 @@ pub(in crate::dashboard) async fn get<P: CatalogPage>(app: App, request: Request
     let orders = P::TEXTS.orders.iter().copied();
     let mut chosen = orders.filter(|order| order.word() == form.value("sort"));
     let order = chosen.next().unwrap_or(Order::Name);
-    let listed = match order {
-        _ if !search.is_empty() => Listed::Found(search),
-        Order::MostChanged => Listed::MostChanged,
-        Order::LastChanged => Listed::LastChanged,
-        // One more item than the page shows reveals whether there are more.
-        Order::Name => Listed::ByName {
-            limit: ITEMS_PER_PAGE + 1,
-            offset,
-        },
+    let has_pages = search.is_empty() && order == Order::Name;
+    let (store, tenant, days) = (&app.store, viewer.tenant(), last_days(viewer.now));
+    let mut items = match order {
+        _ if !search.is_empty() => store.items_found::<P>(tenant, search, days).await?,
+        Order::MostChanged => P::most_changed(store, tenant, days).await?,
+        Order::LastChanged => store.items_last_changed(tenant, days).await?,
+        Order::Name => {
+            // One more item than the page shows reveals whether there are more.
+            let limit = ITEMS_PER_PAGE + 1;
+            store.item_page(tenant, limit, offset, days).await?
+        }
     };
-    let mut items = P::list(&app.store, viewer.tenant(), listed, last_days(viewer.now)).await?;
     let has_more = items.len() as u64 > ITEMS_PER_PAGE;
     if has_more {
         items.pop();
     }
     let rows = items.into_iter().map(|summary| Summary {
-        item: P::view(summary.item),
+        item: summary.item.view(),
         changes: summary.changes,
         recent: summary.recent,
         last: summary.last,
     });
-    let has_pages = matches!(listed, Listed::ByName { .. });
     let page = ListPage {
         viewer: &viewer,
         texts: P::TEXTS,

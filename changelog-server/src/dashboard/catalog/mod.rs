@@ -7,17 +7,12 @@ pub(super) mod list;
 
 use std::fmt::Display;
 use std::ops::Range;
-use std::str::FromStr;
 
-use changelog_core::problem::BadValue;
-use changelog_core::{Action, ChangeFilter, Input, ServiceId, ServiceRef, Timestamp};
-use chrono::{DateTime, Utc};
-use serde_json::{Map, Value};
+use changelog_core::{ChangeFilter, ServiceId, ServiceRef, Timestamp};
 
 use crate::dashboard::parts::form::{Field, Form};
 use crate::dashboard::parts::viewer::Section;
-use crate::store::activity::Entry;
-use crate::store::{ChartScope, Store, StoreError, Summary, Tenant, Tx};
+use crate::store::{Store, StoreError, StoredItem, Summary, Tenant};
 
 /// The address and the words of the pages.
 pub(super) struct Texts {
@@ -55,20 +50,6 @@ impl Order {
     }
 }
 
-/// Which items a list has.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Listed<'t> {
-    /// A page of all, by name.
-    ByName {
-        limit: u64,
-        offset: u64,
-    },
-    /// Those whose names have words that begin like these.
-    Found(&'t str),
-    MostChanged,
-    LastChanged,
-}
-
 /// One item, for the list and its page.
 pub(super) struct ItemView {
     pub(super) id: String,
@@ -94,67 +75,41 @@ pub(super) struct Related {
     pub(super) has_more: bool,
 }
 
-/// What differs between services and hosts.
-pub(super) trait CatalogPage: 'static {
+/// What differs between the pages of services and of hosts.
+pub(super) trait CatalogPage: StoredItem {
     const TEXTS: Texts;
     /// The fields of the form; the first is the name, which is unique.
     const FIELDS: &'static [Field];
 
-    type Id: FromStr<Err = BadValue> + Copy + Display + Send + Sync;
-    type Item: Send + Sync;
-    type New: Input + Send + Sync + 'static;
-    type Patch: Input + Send + Sync + 'static;
-
-    /// Returns the items of a list with their counts; `days`, numbers since 1970 in UTC,
-    /// are counted apart.
-    fn list(
-        store: &Store,
-        tenant: Tenant,
-        listed: Listed<'_>,
-        days: Range<i64>,
-    ) -> impl Future<Output = Result<Vec<Summary<Self::Item>>, StoreError>> + Send;
-
-    /// Returns one item.
-    fn get(
-        store: &Store,
-        tenant: Tenant,
-        id: Self::Id,
-    ) -> impl Future<Output = Result<Self::Item, StoreError>> + Send;
+    /// Returns the items with the most changes on some days, numbers since 1970 in UTC, if
+    /// the list has this order.
+    fn most_changed(
+        _store: &Store,
+        _tenant: Tenant,
+        _days: Range<i64>,
+    ) -> impl Future<Output = Result<Vec<Summary<Self>>, StoreError>> + Send {
+        async { Ok(Vec::new()) }
+    }
 
     /// Returns the values of the form for a new item.
-    fn defaults() -> Form;
+    fn defaults() -> Form {
+        Form::default()
+    }
 
-    /// Creates an item.
-    fn create(
-        tx: &mut Tx,
-        tenant: Tenant,
-        new: &Self::New,
-        now: DateTime<Utc>,
-    ) -> impl Future<Output = Result<Self::Item, StoreError>> + Send;
+    /// Returns the filter that selects the changes of an item.
+    fn changes_of(id: Self::Id) -> ChangeFilter;
 
-    /// Updates an item; returns it with the changed fields.
-    fn update(
-        tx: &mut Tx,
-        tenant: Tenant,
-        id: Self::Id,
-        patch: &Self::Patch,
-    ) -> impl Future<Output = Result<(Self::Item, Map<String, Value>), StoreError>> + Send;
-
-    /// Returns the entry of the activity log for an action on an item.
-    fn log_entry(action: Action, item: &Self::Item, metadata: Map<String, Value>) -> Entry<'_>;
-
-    /// Returns the filter and the scope that select the changes of an item.
-    fn changes_of(id: Self::Id) -> (ChangeFilter, ChartScope);
-
-    fn view(item: Self::Item) -> ItemView;
+    fn view(self) -> ItemView;
 
     /// Adds to the view of an item what its page shows besides the item itself.
     fn complete(
-        store: &Store,
-        tenant: Tenant,
-        id: Self::Id,
-        view: &mut ItemView,
-    ) -> impl Future<Output = Result<(), StoreError>> + Send;
+        _store: &Store,
+        _tenant: Tenant,
+        _id: Self::Id,
+        _view: &mut ItemView,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send {
+        async { Ok(()) }
+    }
 
     /// Returns the service that the viewer may subscribe to on the page of an item.
     fn subscribable(_id: Self::Id) -> Option<ServiceId> {
@@ -163,10 +118,12 @@ pub(super) trait CatalogPage: 'static {
 
     /// Replaces names in a form by the ids that the API has in their place.
     fn with_ids(
-        store: &Store,
-        tenant: Tenant,
-        form: &Form,
-    ) -> impl Future<Output = Result<Form, StoreError>> + Send;
+        _store: &Store,
+        _tenant: Tenant,
+        form: Form,
+    ) -> impl Future<Output = Result<Form, StoreError>> + Send {
+        async { Ok(form) }
+    }
 }
 
 fn path<P: CatalogPage>(id: impl Display) -> String {

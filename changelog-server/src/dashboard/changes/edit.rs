@@ -6,13 +6,14 @@ use askama::Template;
 use changelog_core::change::fields::{self, FieldKind as ChangeField};
 use changelog_core::limits::{MAX_SERVICES, MAX_TAGS, MAX_TITLE_CHARS, MIN_TITLE_CHARS};
 use changelog_core::{
-    Change, ChangeId, ChangePatch, Environment, NewChange, Outcome, RiskLevel, Status, list,
+    Change, ChangeId, ChangePatch, Environment, Host, NewChange, Outcome, RiskLevel, Service,
+    Status, list,
 };
 
 use super::find;
 use crate::app::App;
 use crate::dashboard::parts::form::{Field, FieldKind, Form};
-use crate::dashboard::parts::named::{self, Kind};
+use crate::dashboard::parts::named;
 use crate::dashboard::parts::shown_values::SHOWN;
 use crate::dashboard::parts::viewer::{Section, Viewer};
 use crate::dashboard::parts::zone::{FIELD as TIME_ZONE, Zone};
@@ -233,10 +234,10 @@ async fn insert(app: &App, viewer: &Viewer, form: &Form) -> Result<String, Store
 /// Replaces the ids of a service and a host that a link fills in by their names.
 async fn with_names(app: &App, viewer: &Viewer, form: &mut Form) -> Result<(), StoreError> {
     let (store, tenant) = (&app.store, viewer.tenant());
-    if let Some(service) = named::find_service(store, tenant, form.value(FIRST_SERVICE)).await? {
+    if let Some(service) = named::find::<Service>(store, tenant, form.value(FIRST_SERVICE)).await? {
         form.set(FIRST_SERVICE, service.name);
     }
-    if let Some(host) = named::find_host(store, tenant, form.value(HOST)).await? {
+    if let Some(host) = named::find::<Host>(store, tenant, form.value(HOST)).await? {
         form.set(HOST, host.hostname);
     }
     Ok(())
@@ -251,7 +252,7 @@ async fn with_ids(
     mut sent: Form,
 ) -> Result<Form, StoreError> {
     let (store, tenant) = (&app.store, viewer.tenant());
-    named::resolve(store, tenant, &mut sent, HOST, Kind::Host).await?;
+    named::resolve::<Host>(store, tenant, &mut sent, HOST).await?;
     if !sent.has(FIRST_SERVICE) && !sent.has(FURTHER_SERVICES) {
         return Ok(sent);
     }
@@ -260,7 +261,7 @@ async fn with_ids(
             sent.set(field, form.value(field).to_owned());
         }
     }
-    named::resolve(store, tenant, &mut sent, FIRST_SERVICE, Kind::Service).await?;
+    named::resolve::<Service>(store, tenant, &mut sent, FIRST_SERVICE).await?;
     named::resolve_services(store, tenant, &mut sent, FURTHER_SERVICES, MAX_SERVICES).await?;
     if sent.has(FURTHER_SERVICES) {
         let mut ids = list::parse(sent.value(FIRST_SERVICE));

@@ -2,13 +2,15 @@
 //! time that ends now. The filter form is converted to it.
 
 use changelog_core::query::Pairs;
-use changelog_core::{ChangeFilter, Invalid, Status, Timestamp, ViolationCode, Violations, list};
+use changelog_core::{
+    ChangeFilter, Host, Invalid, Service, Status, Timestamp, ViolationCode, Violations, list,
+};
 
 use crate::app::App;
 use crate::dashboard::names;
 use crate::dashboard::parts::filter_errors::refuse_filters;
 use crate::dashboard::parts::form::Form;
-use crate::dashboard::parts::named::{self, Kind};
+use crate::dashboard::parts::named;
 use crate::dashboard::parts::time_ranges::{RANGE, TIME_RANGES, TimeRange};
 use crate::dashboard::parts::viewer::Viewer;
 use crate::dashboard::parts::zone;
@@ -123,18 +125,14 @@ pub(super) async fn canonical_query(
             "service" | "host" if is_repeated(&form, name) => {
                 errors.push((name, "Enter one name".to_owned()));
             }
-            "service" | "host" => {
-                let kind = if name == "host" {
-                    Kind::Host
-                } else {
-                    Kind::Service
-                };
-                match named::id_of(store, tenant, kind, value).await? {
-                    Ok(id) if name == "host" => pairs.push(("host_id", id)),
-                    Ok(id) => pairs.push(("service_id", id)),
-                    Err(message) => errors.push((name, message)),
-                }
-            }
+            "service" => match named::id_of::<Service>(store, tenant, value).await? {
+                Ok(id) => pairs.push(("service_id", id)),
+                Err(message) => errors.push((name, message)),
+            },
+            "host" => match named::id_of::<Host>(store, tenant, value).await? {
+                Ok(id) => pairs.push(("host_id", id)),
+                Err(message) => errors.push((name, message)),
+            },
             // The form sends the name as well, which may have been edited.
             "service_id" | "host_id" if !form.value(&name[..name.len() - 3]).trim().is_empty() => {}
             _ => pairs.push((name, value.to_owned())),

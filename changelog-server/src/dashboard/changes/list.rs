@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 
 use askama::Template;
 use changelog_core::limits::DEFAULT_PER_PAGE;
-use changelog_core::{Change, ChangeFilter, Environment, RiskLevel, Status, Timestamp, list};
+use changelog_core::{
+    Change, ChangeFilter, Environment, Host, RiskLevel, Service, Status, Timestamp, list,
+};
 use chrono::NaiveDate;
 
 use super::chips::{self, Chip};
@@ -219,14 +221,14 @@ pub(super) async fn filter_values(
         values.set(&name, value.into_owned());
     }
     if let Some(id) = filter.service_id {
-        let service = existing(app.store.service(tenant, id).await)?;
+        let service = existing(app.store.item::<Service>(tenant, id).await)?;
         values.set(
             "service",
             service.map(|found| found.name).unwrap_or_default(),
         );
     }
     if let Some(id) = filter.host_id {
-        let host = existing(app.store.host(tenant, id).await)?;
+        let host = existing(app.store.item::<Host>(tenant, id).await)?;
         values.set("host", host.map(|found| found.hostname).unwrap_or_default());
     }
     if let Some(author) = &filter.created_by {

@@ -1,54 +1,25 @@
 //! Services and hosts that people type into fields, by their names or their ids.
 
 use changelog_core::text::{closest, composed};
-use changelog_core::{Host, Service, ViolationCode, Violations, list};
+use changelog_core::{Service, ViolationCode, Violations, list};
 
 use super::form::Form;
 use super::format;
-use crate::store::{Store, StoreError, Tenant, existing};
+use crate::store::{Store, StoreError, StoredItem, Tenant, existing};
 
 /// The number of names that an unknown one is compared with.
 const NAMES_COMPARED: u64 = 1_000;
 
-/// What a name or an id belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Service,
-    Host,
-}
-
-impl Kind {
-    fn noun(self) -> &'static str {
-        match self {
-            Self::Service => "service",
-            Self::Host => "host",
-        }
-    }
-}
-
-/// Finds a service by its id or its name; an empty string names none.
-pub(crate) async fn find_service(
+/// Finds a service or host by its id or its name; an empty string names none.
+pub(crate) async fn find<T: StoredItem>(
     store: &Store,
     tenant: Tenant,
     text: &str,
-) -> Result<Option<Service>, StoreError> {
+) -> Result<Option<T>, StoreError> {
     match text.parse() {
-        Ok(id) => existing(store.service(tenant, id).await),
+        Ok(id) => existing(store.item::<T>(tenant, id).await),
         Err(_) if !may_be_name(text) => Ok(None),
-        Err(_) => store.service_named(tenant, &composed(text)).await,
-    }
-}
-
-/// Finds a host by its id or its name; an empty string names none.
-pub(crate) async fn find_host(
-    store: &Store,
-    tenant: Tenant,
-    text: &str,
-) -> Result<Option<Host>, StoreError> {
-    match text.parse() {
-        Ok(id) => existing(store.host(tenant, id).await),
-        Err(_) if !may_be_name(text) => Ok(None),
-        Err(_) => store.host_named(tenant, &composed(text)).await,
+        Err(_) => store.item_named(tenant, &composed(text)).await,
     }
 }
 
@@ -58,23 +29,19 @@ fn may_be_name(text: &str) -> bool {
 }
 
 /// Returns the messages that names do not exist, each with the name that may be meant.
-async fn unknown(
+async fn unknown<T: StoredItem>(
     store: &Store,
     tenant: Tenant,
-    kind: Kind,
     given: &[&str],
 ) -> Result<Vec<String>, StoreError> {
     if given.is_empty() {
         return Ok(Vec::new());
     }
-    let names = match kind {
-        Kind::Service => store.service_names_from(tenant, "", NAMES_COMPARED).await?,
-        Kind::Host => store.host_names_from(tenant, "", NAMES_COMPARED).await?,
-    };
-    let given = given.iter();
-    Ok(given
-        .map(|given| unknown_name(kind.noun(), given, &names))
-        .collect())
+    let names = store
+        .item_names_from::<T>(tenant, "", NAMES_COMPARED)
+        .await?;
+    let message = |given: &&str| unknown_name(T::NOUN, given, &names);
+    Ok(given.iter().map(message).collect())
 }
 
 /// Returns the message that a name does not exist, with the one of `names` that may be meant.
@@ -93,53 +60,44 @@ pub(crate) fn unknown_name(noun: &str, given: &str, names: &[String]) -> String 
 }
 
 /// Returns the id of what has a name, and an id as it is; or else the message that nothing has it.
-pub(crate) async fn id_of(
+pub(crate) async fn id_of<T: StoredItem>(
     store: &Store,
     tenant: Tenant,
-    kind: Kind,
     text: &str,
 ) -> Result<Result<String, String>, StoreError> {
-    if let Some(id) = find_id(store, tenant, kind, text).await? {
+    if let Some(id) = find_id::<T>(store, tenant, text).await? {
         return Ok(Ok(id));
     }
-    let messages = unknown(store, tenant, kind, &[text]).await?;
+    let messages = unknown::<T>(store, tenant, &[text]).await?;
     Ok(Err(messages.concat()))
 }
 
-async fn find_id(
+async fn find_id<T: StoredItem>(
     store: &Store,
     tenant: Tenant,
-    kind: Kind,
     text: &str,
 ) -> Result<Option<String>, StoreError> {
-    Ok(match kind {
-        // Validation reports ids that do not exist.
-        _ if uuid::Uuid::try_parse(text).is_ok() => Some(text.to_owned()),
-        Kind::Service => {
-            let found = find_service(store, tenant, text).await?;
-            found.map(|service| service.id.to_string())
-        }
-        Kind::Host => {
-            let found = find_host(store, tenant, text).await?;
-            found.map(|host| host.id.to_string())
-        }
-    })
+    // Validation reports ids that do not exist.
+    if uuid::Uuid::try_parse(text).is_ok() {
+        return Ok(Some(text.to_owned()));
+    }
+    let found = find::<T>(store, tenant, text).await?;
+    Ok(found.map(|item| item.id().to_string()))
 }
 
 /// Replaces the name in a field by its id. Reports a name that does not exist.
-pub(crate) async fn resolve(
+pub(crate) async fn resolve<T: StoredItem>(
     store: &Store,
     tenant: Tenant,
     form: &mut Form,
     field: &str,
-    kind: Kind,
 ) -> Result<(), StoreError> {
     let given = form.value(field).trim();
     if given.is_empty() {
         return Ok(());
     }
     let mut missing = Violations::default();
-    match id_of(store, tenant, kind, given).await? {
+    match id_of::<T>(store, tenant, given).await? {
         Ok(id) => form.set(field, id),
         Err(message) => missing.add(format!("/{field}"), ViolationCode::NotFound, message),
     }
@@ -161,13 +119,13 @@ pub(crate) async fn resolve_services(
     }
     let mut missing: Vec<usize> = Vec::new();
     for (index, text) in given.iter_mut().enumerate().take(limit) {
-        match find_id(store, tenant, Kind::Service, text).await? {
+        match find_id::<Service>(store, tenant, text).await? {
             Some(id) => *text = id,
             None => missing.push(index),
         }
     }
     let names: Vec<&str> = missing.iter().map(|index| &*given[*index]).collect();
-    let messages = unknown(store, tenant, Kind::Service, &names).await?;
+    let messages = unknown::<Service>(store, tenant, &names).await?;
     let mut violations = Violations::default();
     for (index, message) in missing.into_iter().zip(messages) {
         let pointer = format!("/{field}/{index}");

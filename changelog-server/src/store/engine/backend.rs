@@ -71,6 +71,24 @@ macro_rules! execute {
 }
 pub(crate) use execute;
 
+/// Runs a [`Script`](super::Script) within a transaction on either database, which its
+/// statements are written for.
+macro_rules! run_script {
+    ($tx:expr, |$database:ident| $script:expr) => {
+        match &mut $tx.connection {
+            $crate::store::engine::Engine::Sqlite(db) => {
+                type $database = sqlx::Sqlite;
+                $script.run(&mut **db).await
+            }
+            $crate::store::engine::Engine::Postgres(db) => {
+                type $database = sqlx::Postgres;
+                $script.run(&mut **db).await
+            }
+        }
+    };
+}
+pub(crate) use run_script;
+
 /// Waits for a statement for at most [`STATEMENT_TIMEOUT`]. As an `async fn` it would hold
 /// the statement's future twice, and everything that awaits it would be as much larger.
 pub(crate) fn bounded<T>(

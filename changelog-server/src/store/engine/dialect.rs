@@ -52,6 +52,7 @@ pub(crate) enum Value<'v> {
     MaybeNumber(Option<i64>),
     Bytes(&'v [u8]),
     Json(&'v Map<String, serde_json::Value>),
+    List(&'v [serde_json::Value]),
     /// What a search index holds of a row: words separated by spaces.
     Words(&'v str),
 }
@@ -77,6 +78,7 @@ macro_rules! dialect {
                     Value::MaybeNumber(value) => query.push_bind(value),
                     Value::Bytes(value) => query.push_bind(value),
                     Value::Json(value) => query.push_bind(Json(value)),
+                    Value::List(value) => query.push_bind(Json(value)),
                     Value::Words(value) => {
                         let (before, after) = $words;
                         query.push(before).push_bind(value).push(after)

@@ -26,7 +26,7 @@ mod wal_index;
 mod write_lock;
 mod writer;
 
-pub(crate) use backend::{Engine, bounded, committed, execute, on, read};
+pub(crate) use backend::{Engine, bounded, committed, execute, on, read, run_script};
 pub use backup::BackupError;
 pub(crate) use batcher::{BatchLimits, Batcher, Results};
 pub(crate) use connections::{Connections, TxConnection};

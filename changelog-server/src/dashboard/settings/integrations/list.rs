@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use askama::Template;
-use changelog_core::{ConnectionId, ServiceId};
+use changelog_core::{ConnectionId, Service, ServiceId};
 
 use super::kinds::{KINDS, OfferedKind, kind_of};
 use super::state::{NOTHING, State, counted};
@@ -73,5 +73,5 @@ pub(super) async fn services(
     if !connections.iter().any(has_services) {
         return Ok(Vec::new());
     }
-    app.store.service_names(tenant).await
+    app.store.item_names::<Service>(tenant).await
 }

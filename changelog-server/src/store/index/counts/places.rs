@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use changelog_core::{
-    AroundFacets, Environment, EnvironmentCount, ServiceCount, ServiceId, ServiceRef, Timestamp,
+    AroundFacets, Environment, EnvironmentCount, Service, ServiceCount, ServiceId, ServiceRef,
+    Timestamp,
 };
 use futures_util::future::{try_join, try_join_all};
 use sqlx::QueryBuilder;
@@ -62,11 +63,9 @@ impl Database {
         let mut services: Vec<(ServiceId, u64)> = counted.collect();
         services.sort_by_key(|(id, count)| (std::cmp::Reverse(*count), *id));
         let ids: Vec<ServiceId> = services.iter().map(|(id, _)| *id).collect();
-        let mut known = self.services_by_id(tenant, ids.into_iter()).await?;
+        let mut known = self.items_by_id::<Service>(tenant, &ids).await?;
         let services = services.into_iter().filter_map(|(id, count)| {
-            let service = known.remove(&id)?;
-            let (name, color) = (service.name, service.color);
-            let service = ServiceRef { id, name, color };
+            let service = ServiceRef::from(&known.remove(&id)?);
             Some(ServiceCount { service, count })
         });
         let mut environments: Vec<EnvironmentCount> = sums

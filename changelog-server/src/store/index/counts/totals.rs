@@ -51,8 +51,8 @@ impl Database {
             Some(counts) => counts,
             None => self.count_busiest(key).await?,
         };
-        let ids = counts.iter().map(|(id, _)| *id);
-        let mut services = self.services_by_id(tenant, ids).await?;
+        let ids: Vec<ServiceId> = counts.iter().map(|(id, _)| *id).collect();
+        let mut services = self.items_by_id::<Service>(tenant, &ids).await?;
         Ok(counts
             .iter()
             .filter_map(|(id, n)| Some((services.remove(id)?, *n)))
