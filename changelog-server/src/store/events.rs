@@ -15,10 +15,12 @@ use changelog_core::{
 };
 use serde::Deserialize;
 use sqlx::types::Uuid;
-use sqlx::{FromRow, Postgres, QueryBuilder, Sqlite};
+use sqlx::{FromRow, QueryBuilder};
 use tokio::sync::Notify;
 
-use super::engine::{Dialect, Engine, Script, Value, execute, on, push_limit, push_values};
+use super::engine::{
+    Dialect, Engine, Script, Value, execute, on, push_limit, push_values, run_script,
+};
 use super::{Actor, Database, StoreError, Tenant, Tx};
 
 /// The limit on events that one transaction queues.
@@ -206,18 +208,11 @@ impl Tx {
         }
         let document = to_json(event)?;
         let events = [(tenant, document.as_str(), event.at)];
-        match &mut self.connection {
-            Engine::Sqlite(db) => {
-                let mut script = Script::<Sqlite>::new();
-                push_new(&mut script, &events);
-                script.run(&mut **db).await?;
-            }
-            Engine::Postgres(db) => {
-                let mut script = Script::<Postgres>::new();
-                push_new(&mut script, &events);
-                script.run(&mut **db).await?;
-            }
-        }
+        run_script!(self, |DB| {
+            let mut script = Script::<DB>::new();
+            push_new(&mut script, &events);
+            script
+        })?;
         self.wake_worker(tenant);
         Ok(())
     }
@@ -330,17 +325,7 @@ impl Tx {
                 marks.kept.push(one.sequence);
             }
         }
-        match &mut self.connection {
-            Engine::Sqlite(db) => {
-                let script = marks.script::<Sqlite>(tenant);
-                script.run(&mut **db).await?;
-            }
-            Engine::Postgres(db) => {
-                let script = marks.script::<Postgres>(tenant);
-                script.run(&mut **db).await?;
-            }
-        }
-        Ok(())
+        run_script!(self, |DB| marks.script::<DB>(tenant))
     }
 }
 

@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 
 use changelog_core::{ApiKeyId, Timestamp};
-use sqlx::{Postgres, Sqlite};
 
-use super::engine::{Dialect, Engine, Script, Value};
+use super::engine::{Dialect, Script, Value, run_script};
 use super::sessions::MAX_CLOCK_SKEW;
 use super::{Database, StoreError};
 
@@ -52,10 +51,7 @@ impl Database {
     /// Records when keys and sessions were last used.
     pub async fn record_last_uses(&self, uses: &LastUses) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
-        match &mut tx.connection {
-            Engine::Sqlite(db) => script::<Sqlite>(uses).run(&mut **db).await,
-            Engine::Postgres(db) => script::<Postgres>(uses).run(&mut **db).await,
-        }?;
+        run_script!(tx, |DB| script::<DB>(uses))?;
         tx.commit().await
     }
 }

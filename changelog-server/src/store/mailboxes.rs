@@ -163,8 +163,8 @@ impl Tx {
     }
 }
 
-/// Adds the statement that makes mailboxes due, unless they are due already.
-pub(super) fn push_due<DB: Dialect>(script: &mut Script<DB>, due: &[(Mailbox, Timestamp)]) {
+/// Returns the statement that makes mailboxes due, unless they are due already.
+pub(super) fn make_due<DB: Dialect>(due: &[(Mailbox, Timestamp)]) -> Script<DB> {
     let tokens: Vec<String> = due
         .iter()
         .map(|_| hex::encode(rand::random::<[u8; 32]>()))
@@ -185,6 +185,7 @@ pub(super) fn push_due<DB: Dialect>(script: &mut Script<DB>, due: &[(Mailbox, Ti
         })
         .collect();
     let interval = MAIL_INTERVAL.num_milliseconds();
+    let mut script = Script::new();
     script.insert(
         "INSERT INTO mailboxes (organization_id, user_id, mail, token, due_at, attempts, failures) ",
         &rows,
@@ -195,6 +196,7 @@ pub(super) fn push_due<DB: Dialect>(script: &mut Script<DB>, due: &[(Mailbox, Ti
              WHERE mailboxes.due_at IS NULL"
         ),
     );
+    script
 }
 
 /// Returns when the first mail about something that happens now is due.

@@ -8,9 +8,9 @@ use changelog_core::{
 };
 use chrono::TimeDelta;
 use sqlx::types::{Text, Uuid};
-use sqlx::{FromRow, Postgres, QueryBuilder, Sqlite};
+use sqlx::{FromRow, QueryBuilder};
 
-use super::engine::{Dialect, Engine, Script, Value, end_lease, execute, on};
+use super::engine::{Dialect, Script, Value, end_lease, execute, on, run_script};
 use super::mailboxes::{self, Mailbox};
 use super::{Database, StoreError, Tenant, Tx};
 
@@ -208,23 +208,12 @@ impl Tx {
             .collect();
         // One after the other, because each has a time limit.
         for rows in rows.chunks(MAX_SCRIPT_ROWS) {
-            self.run_notify(rows, &[]).await?;
+            run_script!(self, |DB| insert::<DB>(rows))?;
         }
         for due in due.chunks(MAX_SCRIPT_ROWS) {
-            self.run_notify(&[], due).await?;
+            run_script!(self, |DB| mailboxes::make_due::<DB>(due))?;
         }
         Ok(taken)
-    }
-
-    async fn run_notify(
-        &mut self,
-        rows: &[[Value<'_>; 12]],
-        due: &[(Mailbox, Timestamp)],
-    ) -> Result<(), StoreError> {
-        match &mut self.connection {
-            Engine::Sqlite(db) => script::<Sqlite>(rows, due).run(&mut **db).await,
-            Engine::Postgres(db) => script::<Postgres>(rows, due).run(&mut **db).await,
-        }
     }
 
     /// Marks the notification of a change as read.
@@ -346,9 +335,8 @@ fn service_names(event: &Event) -> String {
     names.join(", ").chars().take(MAX_SERVICE_CHARS).collect()
 }
 
-fn script<DB: Dialect>(rows: &[[Value<'_>; 12]], due: &[(Mailbox, Timestamp)]) -> Script<DB> {
+fn insert<DB: Dialect>(rows: &[[Value<'_>; 12]]) -> Script<DB> {
     let mut script = Script::new();
     script.insert(INSERT, rows, OR_REPLACE);
-    mailboxes::push_due(&mut script, due);
     script
 }

@@ -13,11 +13,11 @@ use std::time::Duration;
 
 use changelog_core::{ActivityId, ApiKeyId, Timestamp, UserId};
 use chrono::{DateTime, Utc};
+use sqlx::FromRow;
 use sqlx::types::Uuid;
-use sqlx::{FromRow, Postgres, Sqlite};
 
 use super::activity::{Entry, NewEntry, Row, push_rows};
-use super::engine::{Dialect, Engine, Script, on, read};
+use super::engine::{Dialect, Script, on, read, run_script};
 use super::{Actor, Database, StoreError, Tenant, Tx, new_id};
 
 /// How long a caller waits for its entry to be moved, after the commit.
@@ -54,10 +54,7 @@ impl Tx {
     ) -> Result<(), StoreError> {
         let id = ActivityId(new_id(now));
         let new = NewEntry::new(tenant, id, actor, entry, now);
-        match &mut self.connection {
-            Engine::Sqlite(db) => script::<Sqlite>(&new).run(&mut **db).await,
-            Engine::Postgres(db) => script::<Postgres>(&new).run(&mut **db).await,
-        }?;
+        run_script!(self, |DB| script::<DB>(&new))?;
         let database = self.database.clone();
         self.after_commit.push(Box::pin(async move {
             let moved = tokio::time::timeout(MOVE_TIMEOUT, database.move_to_log(id)).await;

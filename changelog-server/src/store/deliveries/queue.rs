@@ -1,11 +1,11 @@
 //! Queues deliveries.
 
 use changelog_core::{ChangeId, ConnectionId, ServiceId, Timestamp};
+use sqlx::QueryBuilder;
 use sqlx::types::Uuid;
-use sqlx::{Postgres, QueryBuilder, Sqlite};
 
 use super::DeliveryState;
-use crate::store::engine::{Dialect, Engine, Script, Value, on, push_limit};
+use crate::store::engine::{Dialect, Script, Value, on, push_limit, run_script};
 use crate::store::{StoreError, Tenant, Tx};
 
 /// How far back deliveries are counted to recognize a burst.
@@ -52,17 +52,7 @@ impl Tx {
         deliveries: &[NewDelivery],
         now: Timestamp,
     ) -> Result<(), StoreError> {
-        match &mut self.connection {
-            Engine::Sqlite(db) => {
-                insert::<Sqlite>(tenant, deliveries, now)
-                    .run(&mut **db)
-                    .await
-            }
-            Engine::Postgres(db) => {
-                let script = insert::<Postgres>(tenant, deliveries, now);
-                script.run(&mut **db).await
-            }
-        }
+        run_script!(self, |DB| insert::<DB>(tenant, deliveries, now))
     }
 }
 

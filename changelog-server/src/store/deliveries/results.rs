@@ -3,11 +3,10 @@
 use changelog_core::{ChangeId, ConnectionId, Timestamp};
 use serde_json::Value as Json;
 use sqlx::types::Uuid;
-use sqlx::{Postgres, Sqlite};
 
 use super::DeliveryState;
 use crate::store::connections::Connection;
-use crate::store::engine::{Dialect, Engine, Script, Value, execute, push_values};
+use crate::store::engine::{Dialect, Script, Value, execute, push_values, run_script};
 use crate::store::{Actor, StoreError, Tenant, Tx};
 
 pub(super) const RETRY_PENDING: &str = "
@@ -75,16 +74,7 @@ impl Tx {
         health: &ConnectionHealth,
         now: Timestamp,
     ) -> Result<(), StoreError> {
-        match &mut self.connection {
-            Engine::Sqlite(db) => {
-                let script = finish::<Sqlite>(tenant, connection.id, finished);
-                script.run(&mut **db).await?;
-            }
-            Engine::Postgres(db) => {
-                let script = finish::<Postgres>(tenant, connection.id, finished);
-                script.run(&mut **db).await?;
-            }
-        }
+        run_script!(self, |DB| finish::<DB>(tenant, connection.id, finished))?;
         match health.works {
             Some(true) if connection.failing_since.is_some() => {
                 self.set_failing(tenant, connection.id, None).await?;
