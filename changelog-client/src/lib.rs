@@ -60,6 +60,7 @@ mod reqwest_error;
 mod response;
 mod retry;
 mod services;
+mod setters;
 mod tls;
 mod transport;
 

@@ -9,6 +9,7 @@ use serde::Deserialize;
 
 use crate::mode::{Async, Mode, Sender, into_future};
 use crate::request::ApiRequest;
+use crate::setters::setters;
 
 /// A change to create; nothing is sent until [`CreateChange::send`].
 #[derive(Clone, Debug)]
@@ -28,54 +29,52 @@ impl<M: Mode> CreateChange<M> {
         }
     }
 
-    /// Sets the description: at most
-    /// [`MAX_LONG_TEXT_CHARS`](crate::limits::MAX_LONG_TEXT_CHARS) characters.
-    pub fn description(mut self, text: impl Into<String>) -> Self {
-        self.change.description = Some(text.into());
-        self
-    }
-
-    /// Sets the risk level; [`RiskLevel::Low`] by default.
-    pub fn risk_level(mut self, risk: RiskLevel) -> Self {
-        self.change.risk_level = Some(risk);
-        self
-    }
-
-    /// Sets the status; [`Status::Planned`] by default.
-    pub fn status(mut self, status: Status) -> Self {
-        self.change.status = Some(status);
-        self
-    }
-
-    /// Sets the expected impact: at most
-    /// [`MAX_LONG_TEXT_CHARS`](crate::limits::MAX_LONG_TEXT_CHARS) characters.
-    pub fn impact(mut self, text: impl Into<String>) -> Self {
-        self.change.impact = Some(text.into());
-        self
-    }
-
-    /// Sets the service that is changed.
-    pub fn service(mut self, id: ServiceId) -> Self {
-        self.change.service_id = Some(id);
-        self
-    }
-
-    /// Sets the service that is changed by its name, regardless of ASCII case.
-    pub fn service_name(mut self, name: impl Into<String>) -> Self {
-        self.change.service_name = Some(name.into());
-        self
-    }
-
-    /// Sets the host that is changed by its name, regardless of ASCII case.
-    pub fn hostname(mut self, name: impl Into<String>) -> Self {
-        self.change.hostname = Some(name.into());
-        self
-    }
-
-    /// Sets the host that is changed.
-    pub fn host(mut self, id: HostId) -> Self {
-        self.change.host_id = Some(id);
-        self
+    setters! { change:
+        /// Sets the description: at most
+        /// [`MAX_LONG_TEXT_CHARS`](crate::limits::MAX_LONG_TEXT_CHARS) characters.
+        description(text: impl Into<String>) => description = Some(text.into());
+        /// Sets the risk level; [`RiskLevel::Low`] by default.
+        risk_level(risk: RiskLevel) => risk_level = Some(risk);
+        /// Sets the status; [`Status::Planned`] by default.
+        status(status: Status) => status = Some(status);
+        /// Sets the expected impact: at most
+        /// [`MAX_LONG_TEXT_CHARS`](crate::limits::MAX_LONG_TEXT_CHARS) characters.
+        impact(text: impl Into<String>) => impact = Some(text.into());
+        /// Sets the service that is changed.
+        service(id: ServiceId) => service_id = Some(id);
+        /// Sets the service that is changed by its name, regardless of ASCII case.
+        service_name(name: impl Into<String>) => service_name = Some(name.into());
+        /// Sets the host that is changed by its name, regardless of ASCII case.
+        hostname(name: impl Into<String>) => hostname = Some(name.into());
+        /// Sets the host that is changed.
+        host(id: HostId) => host_id = Some(id);
+        /// Sets the time for which the change is scheduled.
+        scheduled_for(at: Timestamp) => scheduled_for = Some(at);
+        /// Sets all services that were changed: at most 20, the first one first.
+        services(ids: impl IntoIterator<Item = ServiceId>) =>
+            service_ids = ids.into_iter().collect();
+        /// Sets the environment; that of the host by default.
+        environment(environment: Environment) => environment = Some(environment);
+        /// Sets how the change ended; needs another status than [`Status::Planned`].
+        outcome(outcome: Outcome) => outcome = Some(outcome);
+        /// Sets the time at which the change was started; that of the change by default.
+        /// Needs another status than [`Status::Planned`].
+        started_at(at: Timestamp) => started_at = Some(at);
+        /// Sets the time at which the change ended, not before its start. Needs the status
+        /// [`Status::Completed`] or [`Status::RolledBack`].
+        ended_at(at: Timestamp) => ended_at = Some(at);
+        /// Sets the person for whom the API key acts: a name or an address of at most 254
+        /// characters.
+        on_behalf_of(person: impl Into<String>) => on_behalf_of = Some(person.into());
+        /// Sets the automation that acts.
+        agent(agent: Agent) => agent = Some(agent);
+        /// Sets the commit that is deployed: at most 100 characters.
+        commit(commit: impl Into<String>) => commit = Some(commit.into());
+        /// Sets the time of that commit.
+        committed_at(at: Timestamp) => committed_at = Some(at);
+        /// Sets the time of the change: from 1970, at most 5 minutes in the future;
+        /// its start, or else now, by default.
+        occurred_at(at: Timestamp) => occurred_at = Some(at);
     }
 
     /// Adds a tag of 1 to 100 characters; at most 20 tags.
@@ -97,76 +96,6 @@ impl<M: Mode> CreateChange<M> {
             label: label.into(),
             url: url.into(),
         });
-        self
-    }
-
-    /// Sets the time for which the change is scheduled.
-    pub fn scheduled_for(mut self, at: Timestamp) -> Self {
-        self.change.scheduled_for = Some(at);
-        self
-    }
-
-    /// Sets all services that were changed: at most 20, the first one first.
-    pub fn services(mut self, ids: impl IntoIterator<Item = ServiceId>) -> Self {
-        self.change.service_ids = ids.into_iter().collect();
-        self
-    }
-
-    /// Sets the environment; that of the host by default.
-    pub fn environment(mut self, environment: Environment) -> Self {
-        self.change.environment = Some(environment);
-        self
-    }
-
-    /// Sets how the change ended; needs another status than [`Status::Planned`].
-    pub fn outcome(mut self, outcome: Outcome) -> Self {
-        self.change.outcome = Some(outcome);
-        self
-    }
-
-    /// Sets the time at which the change was started; that of the change by default.
-    /// Needs another status than [`Status::Planned`].
-    pub fn started_at(mut self, at: Timestamp) -> Self {
-        self.change.started_at = Some(at);
-        self
-    }
-
-    /// Sets the time at which the change ended, not before its start. Needs the status
-    /// [`Status::Completed`] or [`Status::RolledBack`].
-    pub fn ended_at(mut self, at: Timestamp) -> Self {
-        self.change.ended_at = Some(at);
-        self
-    }
-
-    /// Sets the person for whom the API key acts: a name or an address of at most 254
-    /// characters.
-    pub fn on_behalf_of(mut self, person: impl Into<String>) -> Self {
-        self.change.on_behalf_of = Some(person.into());
-        self
-    }
-
-    /// Sets the automation that acts.
-    pub fn agent(mut self, agent: Agent) -> Self {
-        self.change.agent = Some(agent);
-        self
-    }
-
-    /// Sets the commit that is deployed: at most 100 characters.
-    pub fn commit(mut self, commit: impl Into<String>) -> Self {
-        self.change.commit = Some(commit.into());
-        self
-    }
-
-    /// Sets the time of that commit.
-    pub fn committed_at(mut self, at: Timestamp) -> Self {
-        self.change.committed_at = Some(at);
-        self
-    }
-
-    /// Sets the time of the change: from 1970, at most 5 minutes in the future;
-    /// its start, or else now, by default.
-    pub fn occurred_at(mut self, at: Timestamp) -> Self {
-        self.change.occurred_at = Some(at);
         self
     }
 

@@ -5,6 +5,8 @@ use changelog_core::{
     Timestamp,
 };
 
+use crate::setters::setters;
+
 /// Which changes to [list](crate::Changes::list) or to
 /// [watch](crate::Changes::watch): those that meet all conditions.
 ///
@@ -28,38 +30,37 @@ impl ChangeQuery {
         Self::default()
     }
 
-    /// Requires that each of these words is the start of a word of the title,
-    /// regardless of case and diacritics. At most 16 different words.
-    pub fn q(mut self, words: impl Into<String>) -> Self {
-        self.filter.q = Some(words.into());
-        self
-    }
-
-    /// Requires that each of these words is the start of a word of the title, of a tag,
-    /// or of the name of a service or the host; or that the id of the change starts with
-    /// this. At most 16 different words.
-    pub fn text(mut self, words: impl Into<String>) -> Self {
-        self.filter.text = Some(words.into());
-        self
-    }
-
-    /// Lists changes with [`Change::updated_by`](changelog_core::Change::updated_by). It
-    /// does not narrow the list; streams ignore it.
-    pub fn with_updated_by(mut self) -> Self {
-        self.filter.with_updated_by = true;
-        self
-    }
-
-    /// Requires this service, whether it is the first of the change or not.
-    pub fn service(mut self, id: impl Into<Option<ServiceId>>) -> Self {
-        self.filter.service_id = id.into();
-        self
-    }
-
-    /// Requires this host.
-    pub fn host(mut self, id: impl Into<Option<HostId>>) -> Self {
-        self.filter.host_id = id.into();
-        self
+    setters! { filter:
+        /// Requires that each of these words is the start of a word of the title,
+        /// regardless of case and diacritics. At most 16 different words.
+        q(words: impl Into<String>) => q = Some(words.into());
+        /// Requires that each of these words is the start of a word of the title, of a tag,
+        /// or of the name of a service or the host; or that the id of the change starts with
+        /// this. At most 16 different words.
+        text(words: impl Into<String>) => text = Some(words.into());
+        /// Lists changes with [`Change::updated_by`](changelog_core::Change::updated_by). It
+        /// does not narrow the list; streams ignore it.
+        with_updated_by() => with_updated_by = true;
+        /// Requires this service, whether it is the first of the change or not.
+        service(id: impl Into<Option<ServiceId>>) => service_id = id.into();
+        /// Requires this host.
+        host(id: impl Into<Option<HostId>>) => host_id = id.into();
+        /// Requires one of these environments; none removes the condition.
+        environments(any_of: impl IntoIterator<Item = Environment>) =>
+            environments = any_of.into_iter().collect();
+        /// Requires one of these risk levels; none removes the condition.
+        risk_levels(any_of: impl IntoIterator<Item = RiskLevel>) =>
+            risk_levels = any_of.into_iter().collect();
+        /// Requires one of these statuses; none removes the condition.
+        statuses(any_of: impl IntoIterator<Item = Status>) =>
+            statuses = any_of.into_iter().collect();
+        /// Requires that this API key or person recorded the change: an id or a name.
+        created_by(author: impl Into<String>) => created_by = Some(author.into());
+        /// Requires that the change happened at this time or later, or is in progress. Does
+        /// not apply to watching.
+        since(at: impl Into<Option<Timestamp>>) => since = at.into();
+        /// Requires that the change happened before this time. Does not apply to watching.
+        until(at: impl Into<Option<Timestamp>>) => until = at.into();
     }
 
     /// Requires this environment.
@@ -67,21 +68,9 @@ impl ChangeQuery {
         self.environments(environment.into())
     }
 
-    /// Requires one of these environments; none removes the condition.
-    pub fn environments(mut self, any_of: impl IntoIterator<Item = Environment>) -> Self {
-        self.filter.environments = any_of.into_iter().collect();
-        self
-    }
-
     /// Requires this risk level.
     pub fn risk_level(self, risk: impl Into<Option<RiskLevel>>) -> Self {
         self.risk_levels(risk.into())
-    }
-
-    /// Requires one of these risk levels; none removes the condition.
-    pub fn risk_levels(mut self, any_of: impl IntoIterator<Item = RiskLevel>) -> Self {
-        self.filter.risk_levels = any_of.into_iter().collect();
-        self
     }
 
     /// Requires this risk level or a higher one.
@@ -95,24 +84,12 @@ impl ChangeQuery {
         self.statuses(status.into())
     }
 
-    /// Requires one of these statuses; none removes the condition.
-    pub fn statuses(mut self, any_of: impl IntoIterator<Item = Status>) -> Self {
-        self.filter.statuses = any_of.into_iter().collect();
-        self
-    }
-
     /// Requires a status other than these.
     pub fn not_status(self, none_of: &[Status]) -> Self {
         let statuses = Status::ALL
             .iter()
             .filter(|status| !none_of.contains(status));
         self.statuses(statuses.cloned())
-    }
-
-    /// Requires that this API key or person recorded the change: an id or a name.
-    pub fn created_by(mut self, author: impl Into<String>) -> Self {
-        self.filter.created_by = Some(author.into());
-        self
     }
 
     /// Requires this tag, in addition to those that were added before. At most
@@ -125,19 +102,6 @@ impl ChangeQuery {
     /// Requires all of these tags, in addition to those that were added before.
     pub fn tags(mut self, tags: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.filter.tags.extend(tags.into_iter().map(Into::into));
-        self
-    }
-
-    /// Requires that the change happened at this time or later, or is in progress. Does
-    /// not apply to watching.
-    pub fn since(mut self, at: impl Into<Option<Timestamp>>) -> Self {
-        self.filter.since = at.into();
-        self
-    }
-
-    /// Requires that the change happened before this time. Does not apply to watching.
-    pub fn until(mut self, at: impl Into<Option<Timestamp>>) -> Self {
-        self.filter.until = at.into();
         self
     }
 

@@ -7,6 +7,7 @@ use changelog_core::{
 
 use crate::mode::{Async, Mode, Sender, into_future};
 use crate::request::ApiRequest;
+use crate::setters::setters;
 
 /// An update of a change; nothing is sent until [`UpdateChange::send`]. Fields
 /// that are not set keep their values.
@@ -23,206 +24,79 @@ impl<M: Mode> UpdateChange<M> {
         Self { sender, id, patch }
     }
 
-    /// Sets the title: [`MIN_TITLE_CHARS`](crate::limits::MIN_TITLE_CHARS) to
-    /// [`MAX_TITLE_CHARS`](crate::limits::MAX_TITLE_CHARS) characters.
-    pub fn title(mut self, title: impl Into<String>) -> Self {
-        self.patch.title = Some(title.into());
-        self
-    }
-
-    /// Sets the description (at most
-    /// [`MAX_LONG_TEXT_CHARS`](crate::limits::MAX_LONG_TEXT_CHARS) characters).
-    pub fn description(mut self, text: impl Into<String>) -> Self {
-        self.patch.description = Some(Some(text.into()));
-        self
-    }
-
-    /// Clears the description.
-    pub fn clear_description(mut self) -> Self {
-        self.patch.description = Some(None);
-        self
-    }
-
-    /// Sets the risk level.
-    pub fn risk_level(mut self, risk: RiskLevel) -> Self {
-        self.patch.risk_level = Some(risk);
-        self
-    }
-
-    /// Sets the status.
-    pub fn status(mut self, status: Status) -> Self {
-        self.patch.status = Some(status);
-        self
-    }
-
-    /// Sets the expected impact (at most
-    /// [`MAX_LONG_TEXT_CHARS`](crate::limits::MAX_LONG_TEXT_CHARS) characters).
-    pub fn impact(mut self, text: impl Into<String>) -> Self {
-        self.patch.impact = Some(Some(text.into()));
-        self
-    }
-
-    /// Clears the expected impact.
-    pub fn clear_impact(mut self) -> Self {
-        self.patch.impact = Some(None);
-        self
-    }
-
-    /// Sets the first service that is changed.
-    pub fn service(mut self, id: ServiceId) -> Self {
-        self.patch.service_id = Some(Some(id));
-        self
-    }
-
-    /// Removes all services.
-    pub fn clear_service(mut self) -> Self {
-        self.patch.service_id = Some(None);
-        self
-    }
-
-    /// Sets the host that is changed.
-    pub fn host(mut self, id: HostId) -> Self {
-        self.patch.host_id = Some(Some(id));
-        self
-    }
-
-    /// Removes the host.
-    pub fn clear_host(mut self) -> Self {
-        self.patch.host_id = Some(None);
-        self
-    }
-
-    /// Replaces all tags: at most 20, of 1 to 100 characters.
-    pub fn tags(mut self, tags: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        self.patch.tags = Some(tags.into_iter().map(Into::into).collect());
-        self
-    }
-
-    /// Replaces all links: at most 10.
-    pub fn links(mut self, links: impl IntoIterator<Item = Link>) -> Self {
-        self.patch.links = Some(links.into_iter().collect());
-        self
-    }
-
-    /// Sets the time for which the change is scheduled.
-    pub fn scheduled_for(mut self, at: Timestamp) -> Self {
-        self.patch.scheduled_for = Some(Some(at));
-        self
-    }
-
-    /// Clears the time for which the change is scheduled.
-    pub fn clear_scheduled_for(mut self) -> Self {
-        self.patch.scheduled_for = Some(None);
-        self
-    }
-
-    /// Replaces all services: at most 20, the first one first; none removes all.
-    pub fn services(mut self, ids: impl IntoIterator<Item = ServiceId>) -> Self {
-        self.patch.service_ids = Some(ids.into_iter().collect());
-        self
-    }
-
-    /// Sets the environment.
-    pub fn environment(mut self, environment: Environment) -> Self {
-        self.patch.environment = Some(Some(environment));
-        self
-    }
-
-    /// Sets the environment of the host.
-    pub fn clear_environment(mut self) -> Self {
-        self.patch.environment = Some(None);
-        self
-    }
-
-    /// Sets how the change ended.
-    pub fn outcome(mut self, outcome: Outcome) -> Self {
-        self.patch.outcome = Some(Some(outcome));
-        self
-    }
-
-    /// Clears how the change ended.
-    pub fn clear_outcome(mut self) -> Self {
-        self.patch.outcome = Some(None);
-        self
-    }
-
-    /// Sets why the change was rolled back, for its history; needs the status
-    /// [`Status::RolledBack`].
-    pub fn reason(mut self, reason: impl Into<String>) -> Self {
-        self.patch.reason = Some(reason.into());
-        self
-    }
-
-    /// Corrects the time at which the change was started.
-    pub fn started_at(mut self, at: Timestamp) -> Self {
-        self.patch.started_at = Some(Some(at));
-        self
-    }
-
-    /// Sets the start to the time for which the change was recorded.
-    pub fn clear_started_at(mut self) -> Self {
-        self.patch.started_at = Some(None);
-        self
-    }
-
-    /// Corrects the time at which the change ended.
-    pub fn ended_at(mut self, at: Timestamp) -> Self {
-        self.patch.ended_at = Some(Some(at));
-        self
-    }
-
-    /// Clears the time at which the change ended.
-    pub fn clear_ended_at(mut self) -> Self {
-        self.patch.ended_at = Some(None);
-        self
-    }
-
-    /// Sets the person for whom an API key acted.
-    pub fn on_behalf_of(mut self, person: impl Into<String>) -> Self {
-        self.patch.on_behalf_of = Some(Some(person.into()));
-        self
-    }
-
-    /// Clears the person for whom an API key acted.
-    pub fn clear_on_behalf_of(mut self) -> Self {
-        self.patch.on_behalf_of = Some(None);
-        self
-    }
-
-    /// Sets the automation that acted.
-    pub fn agent(mut self, agent: Agent) -> Self {
-        self.patch.agent = Some(Some(agent));
-        self
-    }
-
-    /// Clears the automation that acted.
-    pub fn clear_agent(mut self) -> Self {
-        self.patch.agent = Some(None);
-        self
-    }
-
-    /// Sets the commit.
-    pub fn commit(mut self, commit: impl Into<String>) -> Self {
-        self.patch.commit = Some(Some(commit.into()));
-        self
-    }
-
-    /// Clears the commit.
-    pub fn clear_commit(mut self) -> Self {
-        self.patch.commit = Some(None);
-        self
-    }
-
-    /// Sets the time of the commit.
-    pub fn committed_at(mut self, at: Timestamp) -> Self {
-        self.patch.committed_at = Some(Some(at));
-        self
-    }
-
-    /// Clears the time of the commit.
-    pub fn clear_committed_at(mut self) -> Self {
-        self.patch.committed_at = Some(None);
-        self
+    setters! { patch:
+        /// Sets the title: [`MIN_TITLE_CHARS`](crate::limits::MIN_TITLE_CHARS) to
+        /// [`MAX_TITLE_CHARS`](crate::limits::MAX_TITLE_CHARS) characters.
+        title(title: impl Into<String>) => title = Some(title.into());
+        /// Sets the description (at most
+        /// [`MAX_LONG_TEXT_CHARS`](crate::limits::MAX_LONG_TEXT_CHARS) characters).
+        description(text: impl Into<String>) => description = Some(Some(text.into()));
+        /// Clears the description.
+        clear_description() => description = Some(None);
+        /// Sets the risk level.
+        risk_level(risk: RiskLevel) => risk_level = Some(risk);
+        /// Sets the status.
+        status(status: Status) => status = Some(status);
+        /// Sets the expected impact (at most
+        /// [`MAX_LONG_TEXT_CHARS`](crate::limits::MAX_LONG_TEXT_CHARS) characters).
+        impact(text: impl Into<String>) => impact = Some(Some(text.into()));
+        /// Clears the expected impact.
+        clear_impact() => impact = Some(None);
+        /// Sets the first service that is changed.
+        service(id: ServiceId) => service_id = Some(Some(id));
+        /// Removes all services.
+        clear_service() => service_id = Some(None);
+        /// Sets the host that is changed.
+        host(id: HostId) => host_id = Some(Some(id));
+        /// Removes the host.
+        clear_host() => host_id = Some(None);
+        /// Replaces all tags: at most 20, of 1 to 100 characters.
+        tags(tags: impl IntoIterator<Item = impl Into<String>>) =>
+            tags = Some(tags.into_iter().map(Into::into).collect());
+        /// Replaces all links: at most 10.
+        links(links: impl IntoIterator<Item = Link>) => links = Some(links.into_iter().collect());
+        /// Sets the time for which the change is scheduled.
+        scheduled_for(at: Timestamp) => scheduled_for = Some(Some(at));
+        /// Clears the time for which the change is scheduled.
+        clear_scheduled_for() => scheduled_for = Some(None);
+        /// Replaces all services: at most 20, the first one first; none removes all.
+        services(ids: impl IntoIterator<Item = ServiceId>) =>
+            service_ids = Some(ids.into_iter().collect());
+        /// Sets the environment.
+        environment(environment: Environment) => environment = Some(Some(environment));
+        /// Sets the environment of the host.
+        clear_environment() => environment = Some(None);
+        /// Sets how the change ended.
+        outcome(outcome: Outcome) => outcome = Some(Some(outcome));
+        /// Clears how the change ended.
+        clear_outcome() => outcome = Some(None);
+        /// Sets why the change was rolled back, for its history; needs the status
+        /// [`Status::RolledBack`].
+        reason(reason: impl Into<String>) => reason = Some(reason.into());
+        /// Corrects the time at which the change was started.
+        started_at(at: Timestamp) => started_at = Some(Some(at));
+        /// Sets the start to the time for which the change was recorded.
+        clear_started_at() => started_at = Some(None);
+        /// Corrects the time at which the change ended.
+        ended_at(at: Timestamp) => ended_at = Some(Some(at));
+        /// Clears the time at which the change ended.
+        clear_ended_at() => ended_at = Some(None);
+        /// Sets the person for whom an API key acted.
+        on_behalf_of(person: impl Into<String>) => on_behalf_of = Some(Some(person.into()));
+        /// Clears the person for whom an API key acted.
+        clear_on_behalf_of() => on_behalf_of = Some(None);
+        /// Sets the automation that acted.
+        agent(agent: Agent) => agent = Some(Some(agent));
+        /// Clears the automation that acted.
+        clear_agent() => agent = Some(None);
+        /// Sets the commit.
+        commit(commit: impl Into<String>) => commit = Some(Some(commit.into()));
+        /// Clears the commit.
+        clear_commit() => commit = Some(None);
+        /// Sets the time of the commit.
+        committed_at(at: Timestamp) => committed_at = Some(Some(at));
+        /// Clears the time of the commit.
+        clear_committed_at() => committed_at = Some(None);
     }
 
     /// Updates the change, and returns it with its new values.
