@@ -2,7 +2,7 @@
 
 use super::query_string::{address, with};
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Pager {
     pub(crate) previous: Option<String>,
     pub(crate) next: Option<String>,

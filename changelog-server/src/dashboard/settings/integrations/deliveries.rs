@@ -19,25 +19,12 @@ const FAILED_ONLY: &str = "failed";
 const BEFORE: &str = "before";
 
 /// A page of deliveries.
+#[derive(Default)]
 pub(super) struct Deliveries {
     pub(super) rows: Vec<Row>,
     /// Whether only those that failed are listed.
     pub(super) is_failed_only: bool,
     pub(super) pager: Pager,
-}
-
-impl Default for Deliveries {
-    fn default() -> Self {
-        Self {
-            rows: Vec::new(),
-            is_failed_only: false,
-            pager: Pager {
-                previous: None,
-                next: None,
-                position: String::new(),
-            },
-        }
-    }
 }
 
 /// A delivery in the list.
