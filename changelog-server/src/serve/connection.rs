@@ -10,6 +10,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use http::{HeaderMap, header};
+use hyper::body::Incoming;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
@@ -53,8 +54,10 @@ struct State {
     head: Vec<u8>,
     /// Whether a part of a response waits for the client.
     is_writing: bool,
-    /// Whether the last request was answered before its body was read completely.
+    /// Whether the body of the last request was not read completely.
     is_unread: bool,
+    /// The rest of that body, if it may be read.
+    unread: Option<Incoming>,
 }
 
 impl Connection {
@@ -67,6 +70,7 @@ impl Connection {
                 head: Vec::new(),
                 is_writing: false,
                 is_unread: false,
+                unread: None,
             }),
             slot,
             task: OnceLock::new(),
@@ -100,9 +104,26 @@ impl Connection {
         Some(contradicts)
     }
 
-    /// Records that a request was answered before its body was read completely.
-    pub(super) fn leaves_unread(&self) {
-        self.lock().is_unread = true;
+    /// Records that the body of the request was not read completely, and keeps its rest.
+    pub(super) fn leaves_unread(&self, rest: Option<Incoming>) {
+        let mut state = self.lock();
+        state.is_unread = true;
+        state.unread = rest;
+    }
+
+    /// Returns whether the body of the request was not read completely.
+    pub(super) fn is_unread(&self) -> bool {
+        self.lock().is_unread
+    }
+
+    /// Takes the rest of the body; hyper does not end the request while it is kept.
+    pub(super) fn take_unread(&self) -> Option<Incoming> {
+        self.lock().unread.take()
+    }
+
+    /// Records that the rest of the body was read.
+    pub(super) fn was_read(&self) {
+        self.lock().is_unread = false;
     }
 
     /// Ends the request.

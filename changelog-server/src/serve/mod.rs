@@ -89,7 +89,7 @@ pub(crate) async fn serve(
                         // The connection is being closed.
                         return std::future::pending().await;
                     };
-                    let request = request.map(|body| RequestBody::new(body, &connection));
+                    let request = RequestBody::of(request, &connection);
                     let response =
                         respond::respond(&server, peer, request, connection, both_lengths).await;
                     Ok::<_, Infallible>(response)

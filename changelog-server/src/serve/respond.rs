@@ -15,7 +15,7 @@ use tracing::Instrument;
 use warp::reply::Response;
 
 use super::connection::Connection;
-use super::request_body::RequestBody;
+use super::request_body::{self, RequestBody};
 use super::response_body::{self, Body, RequestEnd};
 use super::{Routes, Server, client_address, connection_limit, poll_timing};
 use crate::app::App;
@@ -90,7 +90,14 @@ pub(super) async fn respond(
         };
         respond_with_failure(error, &info, server.failure)
     };
-    let response = handled.unwrap_or_else(fail);
+    let mut response = handled.unwrap_or_else(fail);
+    if response.headers().contains_key(header::CONNECTION) {
+        // It is closed; hyper waits for the rest until it is dropped.
+        connection.take_unread();
+    } else if !request_body::discard_rest(&connection).await {
+        let close = HeaderValue::from_static("close");
+        response.headers_mut().insert(header::CONNECTION, close);
+    }
     let holder = || match state.tenant.get() {
         Some(tenant) => Holder::Organization(*tenant),
         None => Holder::Client(network_of(address)),

@@ -10,6 +10,8 @@ use changelog_tests::{RawConnection, TestApp, on_both};
 on_both!(
     early_refusals_reach_clients_that_still_send,
     clients_that_keep_sending_are_disconnected,
+    an_early_answer_keeps_the_connection,
+    what_is_not_read_closes_the_connection_and_says_so,
     encoded_bodies_are_refused,
     a_split_head_does_not_hide_a_content_length,
 );
@@ -38,7 +40,7 @@ async fn write_then_read(address: &str, head: &str, body: &[u8]) -> std::io::Res
 async fn early_refusals_reach_clients_that_still_send(app: TestApp) {
     let key = app.organization.key.as_str();
     for (key, size, status) in [
-        ("wrong", 200_000, "401"),
+        ("wrong", 270_000, "401"),
         (key, 270_000, "413"),
         (key, 600_000, "413"),
         (key, 5_000_000, "413"),
@@ -66,6 +68,81 @@ async fn clients_that_keep_sending_are_disconnected(app: TestApp) {
     while connection.send("1\r\n \r\n").await {
         assert!(began.elapsed() < TIMEOUT, "the connection stays open");
         tokio::task::yield_now().await;
+    }
+}
+
+/// Returns the start of a request that is answered without its body.
+fn early(method: &str, path: &str, key: &str, lines: &str) -> String {
+    format!("{method} {path} HTTP/1.1\r\nhost: x\r\nx-api-key: {key}\r\n{lines}\r\n")
+}
+
+/// How long a client waits between the head and the body.
+const BETWEEN_PACKETS: Duration = Duration::from_millis(30);
+
+async fn an_early_answer_keeps_the_connection(app: TestApp) {
+    let key = app.organization.key.as_str();
+    let length = BODY.len();
+    let plain = format!("content-type: application/json\r\ncontent-length: {length}\r\n");
+    let chunked = "content-type: application/json\r\ntransfer-encoding: chunked\r\n";
+    let chunks = format!("{length:x}\r\n{BODY}\r\n0\r\n\r\n");
+    let mut connection = RawConnection::connect(&app.server.address).await;
+    for (method, path, key, status) in [
+        ("PATCH", "/api/changes/no-id", key, 400),
+        ("POST", "/api/changes", "wrong", 401),
+        ("POST", "/sign-out", key, 303),
+        ("POST", "/api/nothing", key, 404),
+        ("PUT", "/api/changes", key, 405),
+        ("GET", "/api/hosts", key, 200),
+    ] {
+        for (lines, body) in [(plain.as_str(), BODY), (chunked, &chunks)] {
+            let what = format!("{method} {path} {lines}");
+            connection.send(early(method, path, key, lines)).await;
+            tokio::time::sleep(BETWEEN_PACKETS).await;
+            assert!(connection.send(body).await, "{what}: it is closed");
+            let get = early("GET", "/api/health", key, "");
+            assert!(connection.send(get).await, "{what}: it is closed");
+            let received = connection.receive_until("\"status\":\"ok\"", TIMEOUT).await;
+            assert_eq!(received.status(), Some(status), "{what}: {received:?}");
+            assert!(!received.closed, "{what}: {received:?}");
+            assert!(!received.text.contains("connection: close"), "{received:?}");
+        }
+    }
+}
+
+async fn what_is_not_read_closes_the_connection_and_says_so(app: TestApp) {
+    let chunk = format!("8000\r\n{}\r\n", " ".repeat(0x8000));
+    for (what, lines, body) in [
+        ("large", "content-length: 262145\r\n", String::new()),
+        (
+            "large chunks",
+            "transfer-encoding: chunked\r\n",
+            chunk.repeat(9),
+        ),
+        ("slow", "content-length: 20\r\n", "{".to_owned()),
+        (
+            "slow chunks",
+            "transfer-encoding: chunked\r\n",
+            "1\r\n{\r\n".to_owned(),
+        ),
+        // The client may leave out a body that was not asked for.
+        (
+            "awaited",
+            "content-length: 20\r\nexpect: 100-continue\r\n",
+            String::new(),
+        ),
+    ] {
+        let mut connection = RawConnection::connect(&app.server.address).await;
+        connection
+            .send(early("POST", "/api/nothing", "", lines))
+            .await;
+        connection.send(body).await;
+        let received = connection.receive(TIMEOUT).await;
+        assert_eq!(received.status(), Some(404), "{what}: {received:?}");
+        assert!(
+            received.text.contains("connection: close"),
+            "{what}: {received:?}"
+        );
+        assert!(received.closed, "{what}: {received:?}");
     }
 }
 
