@@ -8,6 +8,7 @@ use sync_wrapper::SyncStream;
 use warp::Reply as _;
 use warp::reply::Response;
 
+use super::compression;
 use crate::store::StoreError;
 
 /// Returns a response whose body is produced while it is sent. A body that fails
@@ -37,18 +38,21 @@ pub(crate) fn event_stream(
     response
 }
 
-/// The largest body whose pieces are copied into one: cheaper than to send several.
+const JSON: &str = "application/json";
+/// The largest body whose pieces are copied into one: cheaper than to send several. JSON of
+/// this size is not compressed: it fits into few packets.
 const MAX_COPIED_BYTES: usize = 4 * 1024;
 
-/// Returns a response with a JSON body.
+/// Returns a response with a JSON body, without secrets: a large one may be compressed.
 pub(crate) fn json<T: Serialize>(status: u16, body: &T) -> Response {
     match serde_json::to_string(body) {
-        Ok(body) => text(status, "application/json", body),
+        Ok(body) if body.len() <= MAX_COPIED_BYTES => text(status, JSON, body),
+        Ok(body) => in_pieces(status, vec![body.into()]),
         Err(error) => {
             // Our own types serialize; only a map with keys that are not strings
             // would fail.
             tracing::error!(%error, "a response could not be serialized");
-            text(500, "application/json", String::new())
+            text(500, JSON, String::new())
         }
     }
 }
@@ -59,15 +63,21 @@ pub(crate) fn raw_json(prefix: &'static str, json: String, suffix: String) -> Re
     joined_json(vec![prefix.into(), json.into(), suffix.into()])
 }
 
-/// Returns a response of JSON text in pieces; large pieces are not copied.
+/// Returns a response of JSON text in pieces, without secrets; large pieces are not copied
+/// unless they are compressed.
 pub(crate) fn joined_json(pieces: Vec<Bytes>) -> Response {
-    let mut response = text(200, "application/json", String::new());
-    if pieces.iter().map(Bytes::len).sum::<usize>() <= MAX_COPIED_BYTES {
-        *response.body_mut() = pieces.concat().into();
-    } else {
-        response.extensions_mut().insert(BodyPieces(pieces));
+    if pieces.iter().map(Bytes::len).sum::<usize>() > MAX_COPIED_BYTES {
+        return in_pieces(200, pieces);
     }
+    let mut response = text(200, JSON, String::new());
+    *response.body_mut() = pieces.concat().into();
     response
+}
+
+fn in_pieces(status: u16, pieces: Vec<Bytes>) -> Response {
+    let mut response = text(status, JSON, String::new());
+    response.extensions_mut().insert(BodyPieces(pieces));
+    compression::varying(response)
 }
 
 /// A complete body in pieces, as an extension of the response: a body of warp is

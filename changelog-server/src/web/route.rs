@@ -16,7 +16,7 @@ use warp::filters::BoxedFilter;
 use warp::reply::Response;
 use warp::{Filter, Rejection};
 
-use super::compression::{self, Encoding};
+use super::compression::{self, Accepted};
 use super::request::{BodyStream, Request, RequestContext, RequestInfo};
 use super::{ApiError, ApiResult};
 use crate::app::App;
@@ -193,7 +193,7 @@ async fn respond(
     let id = Arc::clone(&request.context.id);
     let page = failure.map(|page| (page, request.info()));
     let state = Arc::clone(&request.context.state);
-    let encoding = Encoding::of(&request.headers);
+    let accepted = Accepted::of(&request.headers);
     let result = match find(&handlers, &request.method, &request.path) {
         Ok(handler) => handler(app, request).await,
         Err(error) => Err(error),
@@ -202,7 +202,7 @@ async fn respond(
         Some((page, info)) => page(error, &info),
         None => error.into_response(&id),
     });
-    response = compression::compress(response, encoding).await;
+    response = compression::compress(response, accepted).await;
     if let Some(limit) = state.rate_limit.get() {
         let headers = response.headers_mut();
         let policy = format!("\"key\";q={};w=1", limit.quota);

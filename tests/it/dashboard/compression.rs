@@ -1,4 +1,4 @@
-//! Pages and assets are compressed; pages with secrets are not.
+//! Pages, assets and large JSON are compressed; pages with secrets are not.
 
 use std::io::Read;
 
@@ -10,6 +10,7 @@ use super::between;
 on_one!(
     pages_and_assets_are_compressed,
     secrets_are_not_compressed,
+    large_json_is_compressed_for_those_who_ask,
     a_busy_overview_is_small,
 );
 
@@ -100,9 +101,36 @@ async fn secrets_are_not_compressed(app: TestApp) {
         let sent = get(&app.anonymous(), path, "gzip, br").await;
         assert_eq!(sent.encoding, None, "{path}");
     }
-    // Nor is what API clients read, who do not ask for it.
-    let list = get(&app.key(), "/api/changes", "gzip, br").await;
-    assert_eq!((list.status, list.encoding), (200, None));
+}
+
+async fn large_json_is_compressed_for_those_who_ask(app: TestApp) {
+    let key = app.key();
+    let changes: Vec<_> = (0..40)
+        .map(|n| json!({ "title": format!("Deploy payments 4.{n}"), "status": "completed" }))
+        .collect();
+    let id = key.completed_change("Compressed & <escaped> zażółć").await;
+    key.post("/api/changes/bulk", json!({ "changes": changes }))
+        .await
+        .is(201);
+    for path in ["/api/changes?per_page=100", "/api/changes/around?limit=40"] {
+        let plain = get(&key, path, "identity").await;
+        assert_eq!((plain.status, &plain.encoding), (200, &None), "{path}");
+        assert!(plain.varies && plain.body.len() > 8 * 1024, "{path}");
+        for (accepted, encoding) in [("gzip, br", "gzip"), ("br", "br"), ("gzip;q=0, br", "br")] {
+            let sent = get(&key, path, accepted).await;
+            assert_eq!(sent.encoding.as_deref(), Some(encoding), "{path}");
+            assert!(
+                sent.varies && sent.body.len() * 4 < plain.body.len(),
+                "{path}"
+            );
+            assert_eq!(decompressed(&sent).as_bytes(), plain.body, "{path}");
+        }
+    }
+    // What fits into few packets is not.
+    for path in [&format!("/api/changes/{id}"), "/api/changes?per_page=1"] {
+        let sent = get(&key, path, "gzip, br").await;
+        assert_eq!((sent.status, sent.encoding), (200, None), "{path}");
+    }
 }
 
 async fn a_busy_overview_is_small(app: TestApp) {
