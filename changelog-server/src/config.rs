@@ -482,6 +482,9 @@ pub struct CreateIntegration {
     /// Send only changes of this service, by name; repeatable
     #[arg(long = "service", value_name = "NAME")]
     pub services: Vec<String>,
+    /// Networks whose receivers are allowed.
+    #[command(flatten)]
+    pub receivers: AllowedReceivers,
     /// The key of stored secrets.
     #[command(flatten)]
     pub secrets: SecretsFile,

@@ -343,7 +343,9 @@ fn admin_command(folder: &Path, database: &str, arguments: &[&str]) -> Command {
     let mut command = server_command(folder);
     command
         .args(arguments)
-        .env("CHANGELOG_DATABASE_URL", database);
+        .env("CHANGELOG_DATABASE_URL", database)
+        // Receivers of tests.
+        .env("CHANGELOG_ALLOW_RECEIVERS", "127.0.0.0/8");
     command
 }
 

@@ -83,6 +83,18 @@ async fn create(common: &Common, store: &Store, args: CreateIntegration) -> Resu
         },
         filter,
     };
+    let http = ReceiverClient::new(args.receivers.networks);
+    let warning = setup::check_address(&http, &new.receiver).await;
+    let warning = warning.map_err(|refusal| {
+        let message = format!(
+            "--url: {refusal}: give it to this command and to `serve`, or set \
+             CHANGELOG_ALLOW_RECEIVERS for both"
+        );
+        Failure::Usage(message)
+    })?;
+    if let Some(warning) = warning {
+        note(&format!("warning: --url: {warning}"));
+    }
     let path = args.secrets.path(&common.database_url);
     let secrets = key_file::open(store, &path).await?;
     insert(common, store, tenant, &secrets, new).await

@@ -6,6 +6,7 @@ use changelog_core::{
 use chrono::TimeDelta;
 use url::Url;
 
+use super::http::ReceiverClient;
 use super::senders::webhook;
 use super::target::{SigningSecret, Target};
 use super::{open_target, seal_target};
@@ -21,6 +22,28 @@ pub(crate) struct Prepared {
     /// The secret that a webhook's receiver checks signatures with.
     pub(crate) signing_secret: Option<String>,
 }
+
+/// Checks that requests may connect to the address in the input; each request checks again.
+/// Returns a warning if the address cannot be checked now.
+pub(crate) async fn check_address(
+    http: &ReceiverClient,
+    input: &ReceiverInput,
+) -> Result<Option<String>, Refusal> {
+    let url = input.url.as_deref().filter(|url| !url.is_empty());
+    let Some(url) = url else {
+        return Ok(None);
+    };
+    match http.refusal(url).await {
+        Ok(None) => Ok(None),
+        Ok(Some(reason)) => Err(Refusal(reason)),
+        Err(error) => Ok(Some(error.to_string())),
+    }
+}
+
+/// Why the address of a receiver is refused, for the operator.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}, where receivers must not be; the operator can allow networks by --allow-receivers")]
+pub(crate) struct Refusal(String);
 
 /// Makes a connection from input.
 pub(crate) fn prepare(

@@ -332,6 +332,9 @@ async fn forms_are_refused_at_their_fields(app: TestApp) {
     for (kind, name, value, field) in [
         ("webhook", "url", "", "url"),
         ("webhook", "url", "ftp://receiver.invalid/", "url"),
+        ("webhook", "url", "https://10.0.0.1/", "url"),
+        ("webhook", "url", "https://localhost/", "url"),
+        ("webhook", "url", "http://1.1.1.1/", "url"),
         ("webhook", "name", "", "name"),
         ("webhook", "events", "", "events"),
         ("webhook", "events", "change.exploded", "events"),

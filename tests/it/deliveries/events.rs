@@ -193,6 +193,39 @@ async fn organizations_without_receivers_have_no_events(mut app: TestApp) {
 
 async fn receivers_of_private_networks_are_refused(mut app: TestApp) {
     let receiver = Receiver::start().await;
+    let create = |url: &str| {
+        let mut arguments = vec!["integration", "create", "--org", &app.organization.id];
+        arguments.extend(["--kind", "webhook", "--name", url, "--url", url]);
+        arguments.extend(["--allow-receivers", "10.0.0.0/8"]);
+        let output = app.try_admin(&arguments, "");
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code(), message)
+    };
+    for (url, named) in [
+        (receiver.url().as_str(), "127.0.0.0/8 (loopback)"),
+        ("https://2130706433/", "127.0.0.0/8 (loopback)"),
+        ("https://localhost/", "loopback"),
+        (
+            "https://[fd00::1]/",
+            "fd00::1 is not an address of the internet",
+        ),
+        (
+            "http://1.1.1.1/",
+            "1.1.1.1 would be reached without encryption",
+        ),
+    ] {
+        let (code, message) = create(url);
+        assert_eq!(code, Some(2), "{url}: {message}");
+        let is_explained = message.contains("--allow-receivers") && message.contains(named);
+        assert!(is_explained, "{url}: {message}");
+    }
+    let (code, message) = create("http://10.0.0.1/");
+    assert!(code == Some(0) && !message.contains("warning"), "{message}");
+    let (code, message) = create("https://receiver.invalid/");
+    assert!(
+        code == Some(0) && message.contains("not found"),
+        "{message}"
+    );
     let hook = connect(&app, "hook", &receiver);
     app.key().change("Deploy").await;
     let failed = hook

@@ -156,23 +156,38 @@ impl ReceiverClient {
         })
     }
 
+    /// Returns why the present addresses of a URL's host are refused; `None` if a request
+    /// may connect to one of them.
+    ///
+    /// # Errors
+    /// [`SendError::InvalidUrl`], or [`SendError::UnknownHost`] if the host has no address now.
+    pub(crate) async fn refusal(&self, url: &str) -> Result<Option<String>, SendError> {
+        let (scheme, host) = parts(&Url::parse(url).map_err(|_| SendError::InvalidUrl)?)?;
+        let addresses = match host {
+            Host::Domain(name) => {
+                let lookup = self.0.lookup.addresses(name);
+                let found = tokio::time::timeout(CONNECT_TIMEOUT, lookup).await;
+                found.ok().and_then(Result::ok).unwrap_or_default()
+            }
+            Host::Ipv4(address) => vec![address.into()],
+            Host::Ipv6(address) => vec![address.into()],
+        };
+        let permit = |address: &IpAddr| self.0.networks.permit(*address, scheme);
+        match addresses.first() {
+            None => Err(SendError::UnknownHost),
+            Some(_) if addresses.iter().any(permit) => Ok(None),
+            Some(first) => Ok(Some(networks::describe(*first))),
+        }
+    }
+
     /// Checks what can be checked before the name is resolved.
     fn checked(&self, url: &Url) -> Result<Scheme, SendError> {
-        let scheme = match url.scheme() {
-            "https" => Scheme::Https,
-            "http" => Scheme::Http,
-            _ => return Err(SendError::InvalidUrl),
-        };
-        if !url.username().is_empty() || url.password().is_some() {
-            return Err(SendError::InvalidUrl);
-        }
-        // Connectors do not resolve addresses, so the resolver does not see them. The
-        // parser has read decimal, octal and hexadecimal notations as addresses.
-        let address: Option<IpAddr> = match url.host() {
-            Some(Host::Ipv4(address)) => Some(address.into()),
-            Some(Host::Ipv6(address)) => Some(address.into()),
-            Some(Host::Domain(name)) => name.parse().ok(),
-            None => return Err(SendError::InvalidUrl),
+        let (scheme, host) = parts(url)?;
+        // Connectors do not resolve addresses, so the resolver does not see them.
+        let address: Option<IpAddr> = match host {
+            Host::Ipv4(address) => Some(address.into()),
+            Host::Ipv6(address) => Some(address.into()),
+            Host::Domain(name) => name.parse().ok(),
         };
         match address {
             Some(address) if !self.0.networks.permit(address, scheme) => {
@@ -218,5 +233,21 @@ impl ReceiverClient {
             client.map_err(|_| SendError::Certificates)?
         })
         .await
+    }
+}
+
+/// Returns what a URL says about the connection. The parser has read decimal, octal and
+/// hexadecimal notations as addresses.
+fn parts(url: &Url) -> Result<(Scheme, Host), SendError> {
+    let scheme = match url.scheme() {
+        "https" => Scheme::Https,
+        "http" => Scheme::Http,
+        _ => return Err(SendError::InvalidUrl),
+    };
+    match url.host() {
+        Some(host) if url.username().is_empty() && url.password().is_none() => {
+            Ok((scheme, host.to_owned()))
+        }
+        _ => Err(SendError::InvalidUrl),
     }
 }

@@ -1,56 +1,53 @@
 //! Which addresses receivers may have.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::LazyLock;
 
-use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use ipnet::IpNet;
 
 use super::Scheme;
 
-/// Networks that are not part of the internet (IANA's registry of special addresses).
-const SPECIAL_V4: [&str; 16] = [
-    "0.0.0.0/8",       // this network
-    "10.0.0.0/8",      // private
-    "100.64.0.0/10",   // shared by carriers
-    "127.0.0.0/8",     // loopback
-    "169.254.0.0/16",  // link-local, such as metadata of clouds
-    "172.16.0.0/12",   // private
-    "192.0.0.0/24",    // protocol assignments
-    "192.0.2.0/24",    // documentation
-    "192.31.196.0/24", // AS112
-    "192.52.193.0/24", // AMT
-    "192.88.99.0/24",  // relays of 6to4
-    "192.168.0.0/16",  // private
-    "192.175.48.0/24", // AS112
-    "198.18.0.0/15",   // benchmarks
-    "198.51.100.0/24", // documentation
-    "203.0.113.0/24",  // documentation
+/// Networks that are not part of the internet, or whose addresses have one of IPv4 in them
+/// that a relay forwards to (IANA's registry of special addresses).
+const SPECIAL: [(&str, &str); 22] = [
+    ("0.0.0.0/8", "this network"),
+    ("10.0.0.0/8", "private"),
+    ("100.64.0.0/10", "shared by carriers"),
+    ("127.0.0.0/8", "loopback"),
+    ("169.254.0.0/16", "link-local, such as metadata of clouds"),
+    ("172.16.0.0/12", "private"),
+    ("192.0.0.0/24", "protocol assignments"),
+    ("192.0.2.0/24", "documentation"),
+    ("192.31.196.0/24", "AS112"),
+    ("192.52.193.0/24", "AMT"),
+    ("192.88.99.0/24", "relays of 6to4"),
+    ("192.168.0.0/16", "private"),
+    ("192.175.48.0/24", "AS112"),
+    ("198.18.0.0/15", "benchmarks"),
+    ("198.51.100.0/24", "documentation"),
+    ("203.0.113.0/24", "documentation"),
+    ("224.0.0.0/3", "multicast or reserved"),
+    ("2001::/23", "protocol assignments"),
+    ("2001:db8::/32", "documentation"),
+    ("2002::/16", "6to4"),
+    ("2620:4f:8000::/48", "AS112"),
+    ("3fff::/20", "documentation"),
 ];
-/// Multicast, reserved and broadcast addresses.
-const FIRST_MULTICAST: u8 = 224;
 
 /// The only part of IPv6 that is assigned to the internet.
 const GLOBAL_V6: &str = "2000::/3";
-/// What of it is not part of the internet, or has an address of IPv4 in it that a relay
-/// forwards to.
-const SPECIAL_V6: [&str; 5] = [
-    "2001::/23",         // protocol assignments, with Teredo and benchmarks
-    "2001:db8::/32",     // documentation
-    "2002::/16",         // 6to4
-    "2620:4f:8000::/48", // AS112
-    "3fff::/20",         // documentation
-];
 /// Addresses that a gateway translates to the IPv4 address in their last 32 bits.
 const NAT64: &str = "64:ff9b::/96";
 
-fn networks<N: std::str::FromStr>(texts: &[&str]) -> Vec<N> {
-    texts.iter().filter_map(|text| text.parse().ok()).collect()
-}
-
-static SPECIAL_V4_NETWORKS: LazyLock<Vec<Ipv4Net>> = LazyLock::new(|| networks(&SPECIAL_V4));
-static SPECIAL_V6_NETWORKS: LazyLock<Vec<Ipv6Net>> = LazyLock::new(|| networks(&SPECIAL_V6));
-static GLOBAL_V6_NETWORKS: LazyLock<Vec<Ipv6Net>> = LazyLock::new(|| networks(&[GLOBAL_V6]));
-static NAT64_NETWORKS: LazyLock<Vec<Ipv6Net>> = LazyLock::new(|| networks(&[NAT64]));
+static SPECIAL_NETWORKS: LazyLock<Vec<(IpNet, &str)>> = LazyLock::new(|| {
+    let parsed = SPECIAL
+        .iter()
+        .map(|(network, what)| (network.parse(), *what));
+    let known = parsed.filter_map(|(network, what)| Some((network.ok()?, what)));
+    known.collect()
+});
+static GLOBAL_V6_NETWORK: LazyLock<Option<IpNet>> = LazyLock::new(|| GLOBAL_V6.parse().ok());
+static NAT64_NETWORK: LazyLock<Option<IpNet>> = LazyLock::new(|| NAT64.parse().ok());
 
 /// The networks that receivers may be in.
 pub(super) struct Networks {
@@ -75,26 +72,31 @@ impl Networks {
 
 /// Returns whether an address is one of the internet.
 fn is_public(address: IpAddr) -> bool {
+    let is_in = |network: Option<IpNet>| network.is_some_and(|known| known.contains(&address));
     match address {
-        IpAddr::V4(address) => is_public_v4(address),
-        IpAddr::V6(address) => is_public_v6(address),
+        IpAddr::V6(v6) if is_in(*NAT64_NETWORK) => {
+            let [.., a, b, c, d] = v6.octets();
+            is_public(Ipv4Addr::new(a, b, c, d).into())
+        }
+        IpAddr::V6(_) if !is_in(*GLOBAL_V6_NETWORK) => false,
+        _ => special(address).is_none(),
     }
 }
 
-fn is_public_v4(address: Ipv4Addr) -> bool {
-    address.octets()[0] < FIRST_MULTICAST
-        && !SPECIAL_V4_NETWORKS
-            .iter()
-            .any(|network| network.contains(&address))
+/// Returns the special network of an address, with what it is.
+fn special(address: IpAddr) -> Option<&'static (IpNet, &'static str)> {
+    let mut all = SPECIAL_NETWORKS.iter();
+    all.find(|(network, _)| network.contains(&address))
 }
 
-fn is_public_v6(address: Ipv6Addr) -> bool {
-    let is_in = |networks: &[Ipv6Net]| networks.iter().any(|network| network.contains(&address));
-    if is_in(&NAT64_NETWORKS) {
-        let [.., a, b, c, d] = address.octets();
-        return is_public_v4(Ipv4Addr::new(a, b, c, d));
+/// Says why an address is refused.
+pub(super) fn describe(address: IpAddr) -> String {
+    let address = address.to_canonical();
+    match special(address) {
+        Some((network, what)) => format!("{address} is in {network} ({what})"),
+        None if is_public(address) => format!("{address} would be reached without encryption"),
+        None => format!("{address} is not an address of the internet"),
     }
-    is_in(&GLOBAL_V6_NETWORKS) && !is_in(&SPECIAL_V6_NETWORKS)
 }
 
 #[cfg(test)]
@@ -102,15 +104,15 @@ mod tests {
     use super::*;
 
     fn permits(allowed: &[&str], address: &str, scheme: Scheme) -> bool {
-        let networks = Networks::new(networks(allowed));
+        let allowed = allowed.iter().map(|one| one.parse().expect("a network"));
+        let networks = Networks::new(allowed.collect());
         networks.permit(address.parse().expect("an address"), scheme)
     }
 
     #[test]
     fn every_network_is_written_correctly() {
-        assert_eq!(SPECIAL_V4_NETWORKS.len(), SPECIAL_V4.len());
-        assert_eq!(SPECIAL_V6_NETWORKS.len(), SPECIAL_V6.len());
-        assert_eq!(GLOBAL_V6_NETWORKS.len() + NAT64_NETWORKS.len(), 2);
+        assert_eq!(SPECIAL_NETWORKS.len(), SPECIAL.len());
+        assert!(GLOBAL_V6_NETWORK.is_some() && NAT64_NETWORK.is_some());
     }
 
     #[test]

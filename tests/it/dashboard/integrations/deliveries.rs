@@ -86,13 +86,19 @@ async fn deliveries_are_paged_and_replayed(app: TestApp) {
 
 async fn tests_and_public_keys_have_rate_limits(app: TestApp) {
     let owner = app.browser().await;
-    let fields = [
-        ("kind", "webhook"),
-        ("name", "Inside"),
-        ("url", "https://10.0.0.1/"),
-        ("events", "change.created"),
-    ];
-    let path = connect(&owner, &fields).await;
+    let mut arguments = vec!["integration", "create", "--org", &app.organization.id];
+    arguments.extend([
+        "--kind",
+        "webhook",
+        "--name",
+        "Inside",
+        "--url",
+        "https://10.0.0.1/",
+    ]);
+    // Allowed for the command, and not for the server.
+    arguments.extend(["--allow-receivers", "10.0.0.0/8"]);
+    let made = app.admin(&arguments);
+    let path = format!("{PATH}/{}", made["id"].as_str().expect("an id"));
     let test = format!("{path}/test");
     let mut answers = Vec::new();
     for _ in 0..24 {

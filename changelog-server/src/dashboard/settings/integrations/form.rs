@@ -2,14 +2,15 @@
 
 use changelog_core::limits::MAX_FILTER_VALUES;
 use changelog_core::{
-    ConnectionPatch, EventFilter, EventKind, Invalid, NewConnection, Receiver, ServiceId,
-    ViolationCode, Violations, list,
+    ConnectionPatch, EventFilter, EventKind, Invalid, NewConnection, Receiver, ReceiverInput,
+    ServiceId, ViolationCode, Violations, list,
 };
 
 use super::kinds::OfferedKind;
 use crate::app::App;
 use crate::dashboard::parts::form::{Field, FieldKind, Form};
 use crate::dashboard::parts::named;
+use crate::integrations::setup;
 use crate::integrations::target::Target;
 use crate::store::{Connection, StoreError, Tenant};
 
@@ -115,7 +116,25 @@ pub(super) async fn read_new(
     let form = prepared(app, tenant, kind, form).await?;
     let mut new: NewConnection = form.create(FIELDS, app.now().into()).await?;
     drop_all_events(&mut new.filter);
+    check_address(app, &new.receiver).await?;
     Ok(new)
+}
+
+/// Refuses an address that requests may not connect to. One that cannot be checked now is
+/// accepted; the page of the connection shows what becomes of requests.
+async fn check_address(app: &App, receiver: &ReceiverInput) -> Result<(), Invalid> {
+    let mut problems = Violations::default();
+    if setup::check_address(&app.integrations.http, receiver)
+        .await
+        .is_err()
+    {
+        // Users learn nothing of the networks around the server.
+        let message = "must be an https URL of the internet: private and reserved networks are \
+                       refused, unless the operator of the server allows them by \
+                       --allow-receivers";
+        problems.add("/url", ViolationCode::InvalidFormat, message);
+    }
+    problems.into_result(())
 }
 
 /// Reads the form for an existing connection: secrets that are empty keep their value,
@@ -151,6 +170,9 @@ pub(super) async fn read_patch(
         problems.add("/token", ViolationCode::Required, message);
     }
     let mut patch = problems.into_result(patch)?;
+    if is_elsewhere {
+        check_address(app, &patch.receiver).await?;
+    }
     let is_cleared = |name: &str| form.has(name) && form.value(name).trim().is_empty();
     let receiver = &mut patch.receiver;
     for (name, value) in [
