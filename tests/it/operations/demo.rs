@@ -14,6 +14,7 @@ async fn the_demo_serves_and_keeps_its_data() {
         .expect("SQLite is always there");
     let folder = tempfile::tempdir().expect("a folder");
     let mut demo = Demo::start(folder.path()).await;
+    let first = memory(&demo);
     let (url, key) = (demo.export("CHLOG_URL"), demo.export("CHLOG_API_KEY"));
     assert_eq!(url, format!("http://{}", demo.server.address));
     let caller = TestClient::new(&demo.server.address).with("x-api-key", &key);
@@ -97,6 +98,8 @@ async fn the_demo_serves_and_keeps_its_data() {
     drop(demo);
 
     let demo = Demo::start(folder.path()).await;
+    let later = memory(&demo);
+    assert!(first < later * 3 / 2, "{first} KiB, then {later}");
     assert_eq!(demo.export("CHLOG_API_KEY"), key, "the key is the same");
     assert_eq!(demo.after("Password:"), password);
     let caller = TestClient::new(&demo.server.address).with("x-api-key", &key);
@@ -106,4 +109,13 @@ async fn the_demo_serves_and_keeps_its_data() {
         json!(count + 2),
         "lost or duplicated changes"
     );
+}
+
+/// Returns how much memory a demo takes, without its program and its files, in KiB.
+fn memory(demo: &Demo) -> u64 {
+    let id = demo.server.pid();
+    let status = fs::read_to_string(format!("/proc/{id}/status")).expect("a process");
+    let (_, size) = status.split_once("RssAnon:").expect("the line");
+    let size = size.trim_start().split(' ').next();
+    size.and_then(|size| size.parse().ok()).expect("a number")
 }

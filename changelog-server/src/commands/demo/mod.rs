@@ -9,6 +9,7 @@ mod year;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 
 use changelog_client::Client;
@@ -19,6 +20,7 @@ use chrono::{Local, SecondsFormat};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use rand::distr::{Alphanumeric, SampleString};
 use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
 
 use self::seed::Seed;
 use super::table::table;
@@ -73,9 +75,16 @@ pub(super) async fn run(demo: Demo) -> Result<(), Failure> {
     let settings = Settings::default();
     let url = settings.url(listening);
     let app = App::new(store.clone(), clock, settings, secrets, None, listening);
-    let shutdown = serve::signals()?;
+    let signals = serve::signals()?;
+    let (recorded, is_recorded) = oneshot::channel();
+    let shutdown = async {
+        tokio::select! {
+            () = signals => {}
+            Ok(()) = is_recorded => {}
+        }
+    };
     let serving = crate::run(app, listener, shutdown);
-    let printing = async {
+    let preparing = async {
         let client = Client::builder()
             .url(&url)
             .api_key(access.api_key.as_str())
@@ -84,22 +93,29 @@ pub(super) async fn run(demo: Demo) -> Result<(), Failure> {
             let seed = Seed::new(&store, &url, client.clone()).await?;
             access.incident_at = Some(seed.record_everything().await?);
             write_access(&demo.data_dir, &access)?;
+            return Ok(recorded.send(()).is_ok());
         }
         let changes = client.changes().list().send().await?;
         print_access(&changes.data, changes.count, &url, &access)?;
         writeln!(std::io::stderr(), "listening on http://{listening}")?;
-        Ok::<(), Failure>(())
+        Ok::<bool, Failure>(false)
     };
     let mut serving = std::pin::pin!(serving);
-    tokio::select! {
-        () = &mut serving => {}
-        printed = printing => {
-            printed?;
+    let starts_again = tokio::select! {
+        () = &mut serving => false,
+        prepared = preparing => {
+            let starts_again = prepared?;
             serving.await;
+            starts_again
         }
-    }
+    };
     store.close().await;
     drop(serve_lock);
+    if starts_again {
+        // The allocator keeps what recording a year took, as much as the service itself needs.
+        let mut command = std::process::Command::new(std::env::current_exe()?);
+        return Err(command.args(std::env::args_os().skip(1)).exec().into());
+    }
     Ok(())
 }
 
