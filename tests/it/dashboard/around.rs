@@ -21,6 +21,7 @@ on_one!(
     the_culprit_is_found_without_scripts,
     a_key_and_the_search_lead_to_the_suspects,
     the_timeline_moves_by_keys_and_by_pointer,
+    long_titles_and_names_are_cut,
     the_table_has_what_the_timeline_draws,
     the_line_of_the_moment_and_planned_changes_are_drawn,
 );
@@ -169,6 +170,54 @@ async fn a_key_and_the_search_lead_to_the_suspects(app: TestApp) {
     let address = browser.address().await;
     let expected = rfc3339(moment).replace(':', "%3A");
     assert_eq!(address, format!("/around?at={expected}"));
+}
+
+async fn long_titles_and_names_are_cut(app: TestApp) {
+    let Some(browser) = Chromium::start().await else {
+        return;
+    };
+    for n in [76, 79] {
+        let name = format!("team-4-service-with-a-long-name-{n}");
+        let service = app
+            .key()
+            .create("/api/services", json!({ "name": name }))
+            .await;
+        let body = json!({
+            "title": "x".repeat(300), "service_id": service, "status": "completed",
+        });
+        app.key().create("/api/changes", body).await;
+    }
+    sign_in(&browser, &app, &app.organization).await;
+    for (path, title) in [
+        ("/around", ".suspects .title a"),
+        ("/changes", ".row .title"),
+    ] {
+        browser.open(&format!("{}{path}", app.url())).await;
+        for width in [390, 800, 1280] {
+            browser.set_width(width).await;
+            let lines = format!(
+                "const title = document.querySelector('{title}'); \
+                 return title.clientHeight / parseFloat(getComputedStyle(title).lineHeight)"
+            );
+            let lines = browser.script(&lines).await.as_f64().expect("a number");
+            assert!(
+                (0.9..3.1).contains(&lines),
+                "{path}, {width}: {lines} lines"
+            );
+        }
+    }
+    browser.open(&format!("{}/around", app.url())).await;
+    let ends = browser.script(
+        "return [...document.querySelectorAll('.timeline-name')].map(lane => { \
+           const end = lane.querySelector('a > :last-child'); \
+           const [inner, outer] = [end, lane].map(one => one.getBoundingClientRect().right); \
+           return inner <= outer ? end.textContent : 'hidden'; }).sort()",
+    );
+    assert_eq!(ends.await, json!(["name-76", "name-79"]));
+    let whole = browser
+        .has("a[title='team-4-service-with-a-long-name-76']")
+        .await;
+    assert!(whole);
 }
 
 async fn the_timeline_moves_by_keys_and_by_pointer(app: TestApp) {

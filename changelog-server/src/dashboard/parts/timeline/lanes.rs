@@ -23,6 +23,10 @@ const MARK_WIDTH: f64 = 2.0;
 const RANK_WIDTH: f64 = 1.8;
 /// The width of a place in which changes are counted, in percent.
 const CROWD_WIDTH: f64 = 4.0;
+/// The most characters of a name that has room, but for wide letters.
+const MAX_SHORT_NAME_CHARS: usize = 16;
+/// The last characters of a longer name, which tell it from others.
+const NAME_END_CHARS: usize = 7;
 /// Heights in pixels.
 const ROW_HEIGHT: usize = 20;
 const LANE_PADDING: usize = 6;
@@ -40,6 +44,16 @@ pub(super) struct Lane {
     pub(super) height: usize,
     pub(super) marks: Vec<Mark>,
     pub(super) crowds: Vec<Crowd>,
+}
+
+impl Lane {
+    /// Splits a name that may be too long into what is cut then, and its end.
+    pub(super) fn long_name(&self) -> Option<(&str, &str)> {
+        self.name.char_indices().nth(MAX_SHORT_NAME_CHARS)?;
+        let mut from_end = self.name.char_indices().rev();
+        let (end, _) = from_end.nth(NAME_END_CHARS - 1)?;
+        Some(self.name.split_at(end))
+    }
 }
 
 /// A change, drawn.
