@@ -7,7 +7,8 @@ use changelog_server::config::Arguments;
 use clap::Parser;
 
 /// Many small pieces of memory that one thread takes and another gives back:
-/// with this allocator instead of the system's, a read by id costs a tenth less.
+/// with this allocator instead of the system's, a read by id costs a tenth less. It does not
+/// ask for huge pages: they take 10 to 26 MB more, and no request is faster by them.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
