@@ -42,7 +42,7 @@ const WORKER_TIMEOUT: Duration = Duration::from_secs(5);
 /// requests and returns.
 pub async fn run(app: App, listener: TcpListener, shutdown: impl Future<Output = ()>) {
     let mut routes = api::routes(&app);
-    routes.extend(dashboard::routes(&app));
+    routes.extend(dashboard::routes(&app, api::document));
     let tasks = background::start(&app);
     let (stop, stopped) = watch::channel(false);
     let worker = tokio::spawn(integrations::worker::run(app.clone(), stopped));

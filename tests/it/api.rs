@@ -17,6 +17,7 @@ mod changes_stream;
 mod changes_stream_updates;
 mod concurrent_updates;
 mod early_refusals;
+mod examples;
 mod field_limits;
 mod health;
 mod hosts;

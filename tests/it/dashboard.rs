@@ -23,6 +23,7 @@ mod one_time_forms;
 mod overview;
 mod pages;
 mod progress;
+mod reference;
 mod roles;
 mod routes;
 mod rows;

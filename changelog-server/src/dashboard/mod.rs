@@ -16,12 +16,15 @@ mod names;
 mod notifications;
 mod overview;
 mod parts;
+mod reference;
 mod services;
 mod settings;
 mod setup;
 mod subscriptions;
 mod upcoming;
 mod views;
+
+use std::sync::Arc;
 
 use changelog_core::{Host, Service};
 use warp::path;
@@ -33,9 +36,11 @@ use settings::{api_keys, integrations, members, organization};
 
 pub(crate) use parts::page::failure;
 
-/// Every page.
+/// Every page. The reference of the API is made from its OpenAPI document.
 #[expect(clippy::too_many_lines, reason = "a list")]
-pub(crate) fn routes(app: &App) -> Routes {
+pub(crate) fn routes(app: &App, document: fn() -> &'static str) -> Routes {
+    let reference = reference::Pages::new(document);
+    let docs = Arc::clone(&reference);
     let pages: Vec<Endpoint> = vec![
         at(path::end()).get(overview::get),
         at(path!("around")).get(around::get),
@@ -134,6 +139,9 @@ pub(crate) fn routes(app: &App) -> Routes {
             .get(invitations::invitation)
             .post(invitations::accept),
         at_id(path!("assets" / String)).get(assets::get),
+        at(path!("api" / "docs")).get(move |app, request| Arc::clone(&docs).docs(app, request)),
+        at_id(path!("problems" / String))
+            .get(move |app, request| Arc::clone(&reference).problem(app, request)),
     ];
     let filter = |page: Endpoint| page.failing_with(failure).filter(app);
     pages.into_iter().map(filter).collect()

@@ -86,10 +86,7 @@ impl ApiError {
 
     /// Creates an error for a path that has no route.
     pub(crate) fn unknown_path() -> Self {
-        Self::new(
-            ProblemCode::NotFound,
-            "no such endpoint; see /api/openapi.json",
-        )
+        Self::new(ProblemCode::NotFound, "no such endpoint; see /api/docs")
     }
 
     /// Creates an error for invalid input: status 400 for a malformed query, 422 for

@@ -40,6 +40,8 @@ impl Fixture {
             "/account",
             "/notifications",
             "/api/activity/actors",
+            "/api/docs",
+            "/problems/not_found",
         ]
         .map(str::to_owned)
         .into();

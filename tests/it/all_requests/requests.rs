@@ -234,6 +234,8 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
             for (caller, path, status) in [
                 (&anonymous, "/api/health", 200),
                 (&anonymous, "/api/openapi.json", 200),
+                (&anonymous, "/api/docs", 200),
+                (&signed_out, "/problems/not_found", 200),
                 (&anonymous, "/sign-in", 200),
                 (&anonymous, "/setup", 403),
                 (&anonymous, "/", 303),

@@ -71,6 +71,8 @@ async fn pages_and_assets_are_compressed(app: TestApp) {
         &style,
         &script,
         document,
+        "/api/docs",
+        "/problems/conflict",
     ] {
         let plain = get(&owner, path, "identity").await;
         assert_eq!((plain.status, &plain.encoding), (200, &None), "{path}");

@@ -142,6 +142,8 @@ async fn every_page_passes_the_checks() {
     let invitation = format!("{}/invitations/{}", app.url(), resources.token);
     browser.open(&invitation).await;
     check_in_all_looks(&browser, "/invitations/{id}", &mut problems).await;
+    browser.open(&format!("{}/api/docs", app.url())).await;
+    check_in_all_looks(&browser, "/api/docs, signed out", &mut problems).await;
     sign_in(&browser, &app, &app.organization).await;
     let mut seen = 0;
     for route in routes::all().iter().filter(|route| route.is_read) {
@@ -173,6 +175,9 @@ async fn every_page_passes_the_checks() {
         "/setup",
         "/changes/nonsense",
         "/account?done=name",
+        "/api/docs",
+        "/problems/validation_failed",
+        "/problems/nonsense",
     ] {
         browser.open(&format!("{}{path}", app.url())).await;
         check_in_all_looks(&browser, path, &mut problems).await;

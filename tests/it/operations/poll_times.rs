@@ -236,7 +236,7 @@ async fn read_static_content(owner: &TestClient) -> usize {
     let assets = page.split('"').filter(|part| part.starts_with("/assets/"));
     let assets: BTreeSet<&str> = assets.collect();
     assert_eq!(assets.len(), 3, "{assets:?}");
-    for path in assets.into_iter().chain(["/api/openapi.json"]) {
+    for path in assets.into_iter().chain(["/api/openapi.json", "/api/docs"]) {
         for encoding in ["br", "gzip"] {
             let request = owner.request("GET", path);
             let answer = send(request.header("accept-encoding", encoding)).await;

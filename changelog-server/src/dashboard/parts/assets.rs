@@ -54,6 +54,7 @@ const STYLE: &[&str] = files![
     "css/activity.css",
     "css/live.css",
     "css/palette.css",
+    "css/reference.css",
     "css/print.css",
 ];
 

@@ -12,7 +12,7 @@ use super::{assets, format};
 use crate::web::request::RequestInfo;
 use crate::web::{ApiError, ApiResult, Request, compression, reply};
 
-const HTML: &str = "text/html; charset=utf-8";
+pub(crate) const HTML: &str = "text/html; charset=utf-8";
 
 /// Renders a page.
 pub(crate) fn render(status: u16, page: &impl Template) -> ApiResult {
@@ -76,7 +76,14 @@ struct FailurePage<'p> {
 }
 
 /// Paths of people who are not signed in.
-const WITHOUT_NAVIGATION: [&str; 4] = ["/sign-in", "/setup", "/invitations/", "/unsubscribe/"];
+const WITHOUT_NAVIGATION: [&str; 6] = [
+    "/sign-in",
+    "/setup",
+    "/invitations/",
+    "/unsubscribe/",
+    "/problems/",
+    "/api/docs",
+];
 
 /// Returns the title of a failure.
 fn title(code: &ProblemCode) -> &'static str {

@@ -37,7 +37,13 @@ pub(crate) const SECTIONS: [(Section, &str, &str); 8] = [
 
 /// The cookie with the theme that the reader chose, which the script sets.
 const THEME_COOKIE: &str = "changelog_theme";
-const THEMES: [&str; 2] = ["light", "dark"];
+pub(crate) const THEMES: [&str; 2] = ["light", "dark"];
+
+/// Returns the theme that the reader chose; `None` for that of the system.
+pub(crate) fn theme(request: &Request) -> Option<&'static str> {
+    let chosen = request.cookie(THEME_COOKIE);
+    THEMES.into_iter().find(|theme| chosen == Some(theme))
+}
 
 /// The signed-in user who requests a page.
 #[derive(Debug)]
@@ -69,9 +75,7 @@ impl Viewer {
             session,
             address: request.context.address,
             section,
-            theme: THEMES
-                .into_iter()
-                .find(|theme| request.cookie(THEME_COOKIE) == Some(theme)),
+            theme: theme(request),
             zone: Zone::of(request, now),
             now,
             memberships,
