@@ -32,7 +32,6 @@ use cli::{Cli, mistakes};
 use input::complete;
 
 fn main() -> ExitCode {
-    #[cfg(unix)]
     if let Some(code) = supervise::witness::run_if_requested() {
         return code;
     }

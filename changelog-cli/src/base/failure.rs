@@ -1,5 +1,6 @@
 //! Failures: messages on standard error for people, exit codes for scripts.
 
+use std::fmt::Display;
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
@@ -92,6 +93,17 @@ impl Failure {
 
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self::new(Exit::Usage, message)
+    }
+
+    /// A file cannot be read: probably another one is meant.
+    pub(crate) fn unreadable(path: &Path, error: impl Display) -> Self {
+        Self::usage(format!("cannot read {}: {error}", path.display()))
+    }
+
+    /// A file cannot be written.
+    pub(crate) fn unwritable(path: &Path, error: &io::Error) -> Self {
+        let path = path.display();
+        Self::new(Exit::Other, format!("cannot write {path}: {error}"))
     }
 
     /// The reader of standard output has closed it: not an error.

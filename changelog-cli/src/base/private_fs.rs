@@ -2,28 +2,37 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
+use super::failure::{Failure, Outcome};
+
 /// Creates a directory, and its missing parents, that only its owner can read.
-#[cfg(unix)]
 pub(crate) fn create_directory(directory: &Path) -> io::Result<()> {
-    use std::os::unix::fs::DirBuilderExt;
     fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
         .create(directory)
 }
 
-#[cfg(not(unix))]
-pub(crate) fn create_directory(directory: &Path) -> io::Result<()> {
-    fs::create_dir_all(directory)
+/// Reads a text file; none if it does not exist.
+pub(crate) fn read(path: &Path) -> Outcome<Option<String>> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Failure::unreadable(path, error)),
+    }
 }
 
 /// Writes a file that is private from its creation on and that appears
-/// atomically, also after a loss of power. Returns the open file.
-///
-/// `prepare` is called with the file before the file gets its name.
-pub(crate) fn write(
+/// atomically, also after a loss of power.
+pub(crate) fn write(path: &Path, content: &[u8]) -> io::Result<()> {
+    write_prepared(path, content, |_| Ok(())).map(drop)
+}
+
+/// Writes a file like [`write`], and returns the open file. `prepare` is called with the
+/// file before the file gets its name.
+pub(crate) fn write_prepared(
     path: &Path,
     content: &[u8],
     prepare: impl FnOnce(&File) -> io::Result<()>,
@@ -47,7 +56,7 @@ pub(crate) fn sync_directory(directory: &Path) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
@@ -56,7 +65,7 @@ mod tests {
     fn files_and_directories_are_private() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("deep/file");
-        write(&path, b"secret", |_| Ok(())).unwrap();
+        write(&path, b"secret").unwrap();
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode(&path), 0o600);
         assert_eq!(mode(&folder.path().join("deep")), 0o700);

@@ -1,7 +1,5 @@
 //! Texts: shortened, on one line, without control characters, hashed.
 
-use std::fmt::Display;
-
 use changelog_core::text::printable;
 use sha2::{Digest, Sha256};
 
@@ -38,11 +36,6 @@ pub(crate) fn shorten(text: &str, max_chars: usize) -> String {
     }
     let start: String = text.chars().take(max_chars.saturating_sub(1)).collect();
     format!("{}…", start.trim_end())
-}
-
-/// Returns a value as text; an absent value is the empty text.
-pub(crate) fn or_empty(value: Option<impl Display>) -> String {
-    value.map(|value| value.to_string()).unwrap_or_default()
 }
 
 /// Returns a number with its noun in the right form, such as `1 change`.

@@ -4,187 +4,9 @@
 use clap::builder::StyledStr;
 use clap::{Arg, Command};
 
-/// The examples of each command that has none in its own help.
-const EXAMPLES: [(&str, &[&str]); 37] = [
-    (
-        "log",
-        &[
-            "chlog log \"Deploy api 2.3\" --service api --tag deploy",
-            "chlog log --risk high  # asks for the title in a terminal",
-            "git log -1 --format=%B | chlog log -F -  # title, then description",
-            "chlog log \"Deploy api 2.3\" -F notes.md --web",
-            "chlog log \"Move DNS\" --scheduled-for 'tomorrow 04:00' --host ns1",
-            "chlog log --recover  # the text that was not recorded",
-        ],
-    ),
-    (
-        "run",
-        &[
-            "chlog run -- ./deploy.sh prod",
-            "chlog run --service api --tag deploy --fail-risk high -- make release",
-            "chlog run --ok-codes 0,2 -- terraform plan -detailed-exitcode",
-        ],
-    ),
-    (
-        "list",
-        &[
-            "chlog list deploy pay  # words, names or the start of an ID",
-            "chlog list --risk high,medium --since 7d --service payments",
-            "chlog list --columns id,title,duration,by",
-            "chlog list --jq '.data[] | select(.outcome == \"failed\") | .title'",
-        ],
-    ),
-    (
-        "upcoming",
-        &["chlog upcoming", "chlog upcoming --format ids"],
-    ),
-    (
-        "watch",
-        &[
-            "chlog watch --risk high",
-            "chlog watch --since 1h --updates  # also the last hour, and all updates",
-            "chlog watch | jq -r .title  # one JSON record per line in a pipe",
-        ],
-    ),
-    (
-        "around",
-        &[
-            "chlog around now --service payments",
-            "chlog around 08:30 --symptom 'card payments time out' --env prod",
-            "chlog around '2026-11-21 08:30' --window 6h",
-        ],
-    ),
-    (
-        "show",
-        &[
-            "chlog show 018f4e9a",
-            "chlog show @last --web",
-            "chlog show 018f4e9a --jq .data.links",
-        ],
-    ),
-    (
-        "history",
-        &["chlog history 018f4e9a", "chlog history @last --json"],
-    ),
-    (
-        "start",
-        &[
-            "chlog start 018f4e9a",
-            "chlog start  # offers the planned changes",
-        ],
-    ),
-    (
-        "done",
-        &[
-            "chlog done @last",
-            "chlog done  # offers the changes in progress",
-        ],
-    ),
-    (
-        "rollback",
-        &[
-            "chlog rollback @last --reason 'Errors rose to 5 %'",
-            "chlog rollback 018f4e9a --failed",
-        ],
-    ),
-    (
-        "service",
-        &["chlog service list", "chlog service create search"],
-    ),
-    (
-        "service list",
-        &["chlog service list --columns name,depends_on"],
-    ),
-    ("service show", &["chlog service show payments"]),
-    (
-        "service create",
-        &["chlog service create search --color '#6366f1' --depends-on ledger"],
-    ),
-    (
-        "host",
-        &[
-            "chlog host list",
-            "chlog host create web-2 --environment prod",
-        ],
-    ),
-    ("host list", &["chlog host list --format csv"]),
-    ("host show", &["chlog host show web-2"]),
-    (
-        "host create",
-        &["chlog host create web-2 --environment prod --platform aws --roles web,cache"],
-    ),
-    ("host update", &["chlog host update web-2 --os 'Debian 13'"]),
-    ("spool", &["chlog spool status", "chlog spool flush"]),
-    (
-        "spool status",
-        &["chlog spool status --columns id,title,reason"],
-    ),
-    (
-        "spool flush",
-        &[
-            "chlog spool flush",
-            "chlog spool flush --from https://old.example.com",
-        ],
-    ),
-    (
-        "spool retry",
-        &["chlog service create search && chlog spool retry"],
-    ),
-    ("spool drop", &["chlog spool drop --rejected"]),
-    (
-        "auth",
-        &[
-            "chlog auth login --url https://changes.example.com",
-            "chlog auth status",
-        ],
-    ),
-    (
-        "auth login",
-        &[
-            "chlog auth login --url https://changes.example.com",
-            "chlog auth login --profile eu --with-token < key.txt",
-        ],
-    ),
-    ("auth list", &["chlog auth list"]),
-    ("auth switch", &["chlog auth switch eu"]),
-    ("auth status", &["chlog auth status --profile eu"]),
-    ("auth logout", &["chlog auth logout --profile eu"]),
-    (
-        "import",
-        &[
-            "chlog import changes.ndjson --dry-run",
-            "chlog import changes.csv --create-missing",
-            "chlog import --git  # the tags and merges of this repository",
-        ],
-    ),
-    (
-        "export",
-        &[
-            "chlog export --since 30d > changes.ndjson",
-            "chlog export --format csv > changes.csv",
-        ],
-    ),
-    ("doctor", &["chlog doctor", "chlog doctor --json"]),
-    (
-        "health",
-        &["chlog health --url https://changes.example.com"],
-    ),
-    (
-        "completions",
-        &[
-            "source <(chlog completions bash)  # in ~/.bashrc",
-            "chlog completions fish > ~/.config/fish/completions/chlog.fish",
-        ],
-    ),
-    (
-        "man",
-        &[
-            "chlog man | man -l -",
-            "chlog man service create | man -l -",
-            "chlog man --out ~/.local/share/man/man1  # a page for each command",
-        ],
-    ),
-];
+/// The examples of each command that has none in its own help: the name of the command,
+/// followed by its examples, indented.
+const EXAMPLES: &str = include_str!("examples.txt");
 
 /// The defaults of options that several commands share.
 const DEFAULTS: [(&str, &str, &str); 2] = [
@@ -217,21 +39,27 @@ pub(super) fn complete(command: Command) -> Command {
     })
 }
 
+/// Returns the examples of a command.
+fn examples(path: &str) -> Option<&'static str> {
+    let parts = EXAMPLES.trim_end().split("\n\n");
+    let mut parts = parts.filter_map(|part| part.split_once(":\n"));
+    parts
+        .find(|(of, _)| *of == path)
+        .map(|(_, examples)| examples)
+}
+
 fn with_examples(mut command: Command, path: &str, globals: &[Arg]) -> Command {
     // An argument of the same name is not replaced by the global one.
     command = command.args(globals.iter().cloned());
     let own = command.get_after_help().map(StyledStr::to_string);
     let mut help = own.unwrap_or_default();
-    let examples = EXAMPLES.iter().find(|(of, _)| *of == path);
-    if let Some((_, lines)) = examples.filter(|_| !help.contains(EXAMPLES_HEADING)) {
+    if let Some(examples) = examples(path).filter(|_| !help.contains(EXAMPLES_HEADING)) {
         if !help.is_empty() {
             help.push_str("\n\n");
         }
         help.push_str(EXAMPLES_HEADING);
-        for line in *lines {
-            help.push_str("\n  ");
-            help.push_str(line);
-        }
+        help.push('\n');
+        help.push_str(examples);
     }
     if !help.is_empty() {
         help.push_str("\n\n");

@@ -9,22 +9,6 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use super::Cli;
 use crate::base::failure::{Failure, Outcome, name_program, warn};
 
-/// Flags of `list` that users pass to `log` by mistake.
-const LIST_FLAGS: [&str; 12] = [
-    "--since",
-    "--until",
-    "--search",
-    "-q",
-    "--limit",
-    "-L",
-    "--page",
-    "--all",
-    "--min-risk",
-    "--not-status",
-    "--active",
-    "--by",
-];
-
 /// Explains a flag of `list` that was passed to `log`.
 pub(crate) fn explain(error: &clap::Error, arguments: &[String]) -> Option<Failure> {
     if error.kind() != ErrorKind::UnknownArgument {
@@ -34,12 +18,17 @@ pub(crate) fn explain(error: &clap::Error, arguments: &[String]) -> Option<Failu
         return None;
     };
     let flag = flag.split([' ', '=']).next().unwrap_or(flag);
-    let known = LIST_FLAGS
-        .iter()
-        .find(|known| flag == **known || (!known.starts_with("--") && flag.starts_with(**known)))?;
     if command(arguments)? != "log" {
         return None;
     }
+    let all = Cli::command();
+    let mut of_list = all.find_subcommand("list")?.get_arguments();
+    let known = of_list.find_map(|arg| {
+        let long = arg.get_long().map(|name| format!("--{name}"));
+        let short = arg.get_short().map(|name| format!("-{name}"));
+        let short = short.filter(|short| !flag.starts_with("--") && flag.starts_with(short));
+        long.filter(|long| flag == long).or(short)
+    })?;
     Some(
         Failure::usage(format!(
             "`chlog log` has no {known} flag; did you mean `chlog list`?"

@@ -10,10 +10,12 @@ use clap::builder::Styles;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use anstyle::AnsiColor;
-use changelog_core::Status;
+use changelog_core::{Change, ChangeCreated, HistoryEntry, Host, Service, Status, Suspect};
 
 use crate::base::debug;
 use crate::base::failure::{Failure, Outcome, silence_notes};
+use crate::commands::auth::{AuthCommand, ProfileRow};
+use crate::commands::spool::SpoolCommand;
 use crate::commands::{
     api, around, auth, completions, doctor, export, health, history, host, import, list, log, man,
     run, service, show, spool, terraform, upcoming, update, watch,
@@ -21,8 +23,11 @@ use crate::commands::{
 use crate::environment::app::App;
 use crate::environment::global::Global;
 use crate::output::Output;
+use crate::output::record::column_names;
+use crate::output::watched::Watched;
 use crate::recording::spool::delivery::Delivery;
-use crate::recording::spool::reminder::remind;
+use crate::recording::spool::item::SpoolItem;
+use crate::recording::spool::queued::Queued;
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
@@ -31,52 +36,11 @@ const STYLES: Styles = Styles::styled()
     .placeholder(AnsiColor::Cyan.on_default());
 
 /// Printed at the end of `chlog --help`.
-const AFTER_HELP: &str = "\
-Environment:
-  CHLOG_URL           URL of the server
-  CHLOG_API_KEY       API key
-  CHLOG_API_KEY_FILE  file with the API key
-  CHLOG_PROFILE       profile of config.toml
-  CHLOG_SPOOL_DIR     directory for queued changes
-  CHLOG_TERRAFORM     program that `chlog terraform run` runs
-  CHLOG_CA_FILE       certificates to trust in addition to those of the system
-  VISUAL, EDITOR      editor of `chlog log -e`
-  BROWSER             browser of --web
-  NO_COLOR            disable color
-  CHLOG_PAGER         pager for long output; else PAGER, or less
-  CHLOG_DEBUG         1 prints each request, like --debug
-
-Changes (ID):
-  an ID, its first 8 or more digits, or @last: the change that you recorded or
-  updated last
-
-Times (TIME):
-  now, 08:30, \"yesterday 08:30\", \"2026-11-21 08:30\", 2026-11-21,
-  2026-11-21T08:30:00Z, 2h, -2h, \"1 hour ago\", \"in 2h\"; without an offset, in
-  the time zone of this machine
-
-Files:
-  $XDG_CONFIG_HOME/chlog/config.toml
-      your settings: url, profile, service, host, tags, risk,
-      create_missing, [profiles.NAME]
-  .chlog.toml
-      project settings (service, host, tags, risk), searched from the current
-      directory up to the repository root
-
-Exit codes:
-  0 success   1 error   2 usage   3 not found   4 not authorized   5 conflict
-  6 rejected by validation   7 server unavailable, change not queued
-  130 cancelled
-
-Examples:
-  chlog log \"Deploy api 2.3\" --service api --tag deploy
-  git log -1 --format=%B | chlog log -F -
-  chlog list --risk high --since 7d
-  chlog done 018f4e9a                 # the start of an ID; or @last";
+const AFTER_HELP: &str = include_str!("after_help.txt");
 
 /// Record and browse infrastructure changes.
 #[derive(Debug, Parser)]
-#[command(name = "chlog", version, styles = STYLES, after_help = AFTER_HELP)]
+#[command(name = "chlog", version, styles = STYLES, after_help = AFTER_HELP.trim_end())]
 #[command(arg_required_else_help = true, max_term_width = 100)]
 pub(crate) struct Cli {
     #[command(flatten)]
@@ -163,6 +127,36 @@ impl Command {
     pub(crate) fn handles_signals(&self) -> bool {
         matches!(self, Self::Run(_) | Self::Terraform(_))
     }
+
+    /// Returns the columns of the records that the command prints; `None` if it prints
+    /// none, or must not fail because of a wrong one.
+    fn columns(&self) -> Option<Vec<&'static str>> {
+        // A change that waits in the spool is printed in place of a recorded one.
+        let or_queued = |mut columns: Vec<&'static str>| {
+            columns.extend(column_names::<Queued>().last());
+            columns
+        };
+        Some(match self {
+            Self::List(_) | Self::Upcoming(_) | Self::Show(_) | Self::Export(_) => {
+                column_names::<Change>()
+            }
+            Self::Watch(args) if args.updates => column_names::<Watched>(),
+            Self::Watch(_) => column_names::<Change>(),
+            Self::Around(_) => column_names::<Suspect>(),
+            Self::History(_) => column_names::<HistoryEntry>(),
+            Self::Log(_) => or_queued(column_names::<ChangeCreated>()),
+            Self::Update(_)
+            | Self::Note(_)
+            | Self::Start(_)
+            | Self::Done(_)
+            | Self::Rollback(_) => or_queued(column_names::<Change>()),
+            Self::Service(_) => column_names::<Service>(),
+            Self::Host(_) => column_names::<Host>(),
+            Self::Spool(SpoolCommand::Status) => column_names::<SpoolItem>(),
+            Self::Auth(AuthCommand::List) => column_names::<ProfileRow>(),
+            _ => return None,
+        })
+    }
 }
 
 /// Runs the command and returns the exit code.
@@ -178,6 +172,9 @@ pub(crate) async fn run(cli: Cli) -> Outcome<ExitCode> {
              and --columns cannot be used",
         )
         .hint("`chlog show $CHLOG_CHANGE_ID --json` prints the recorded change"));
+    }
+    if let Some(columns) = cli.command.columns() {
+        flags.check_columns(&columns)?;
     }
     cli.global.apply();
     if let Command::Log(args) = &cli.command
@@ -196,23 +193,17 @@ pub(crate) async fn run(cli: Cli) -> Outcome<ExitCode> {
         Command::Doctor => doctor::run(Output::new(&flags)?, app()).await?,
         Command::Health => health::run(app()?).await?,
         command => {
-            let app = app()?;
-            let unavailable = app.unavailable();
-            let delivery = Delivery::if_needed(&app);
-            let connection = app.connection();
-            let done = dispatch(app, command).await;
-            done.map_err(|failure| connection.explain(failure))?;
-            if let Some(delivery) = delivery.filter(|_| !unavailable.get()) {
-                delivery.send_briefly().await;
-            }
-            remind();
+            let mut app = app()?;
+            let done = dispatch(&mut app, command).await;
+            done.map_err(|failure| app.explain(failure))?;
+            Delivery::after(&app).await;
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// Runs a command after which waiting changes are sent.
-async fn dispatch(app: App, command: Command) -> Outcome {
+async fn dispatch(app: &mut App, command: Command) -> Outcome {
     match command {
         Command::Log(args) => log::run(app, *args).await,
         Command::List(args) => list::run(app, args).await,

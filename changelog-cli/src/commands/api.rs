@@ -28,40 +28,25 @@ Examples:
   chlog api changes -f title='Deploy api 2.3' -F tags='[\"deploy\"]'
   chlog api changes/ID --method PATCH -f status=completed
   chlog api services --input service.json")]
+#[command(next_help_heading = "Request")]
 pub(crate) struct ApiArgs {
     /// Path after the server's URL, with or without /api; may have a query
+    #[arg(help_heading = None::<&'static str>)]
     path: String,
     /// HTTP method [default: GET, or POST with a body]
-    #[arg(short = 'X', long, value_name = "METHOD", help_heading = "Request")]
+    #[arg(short = 'X', long, value_name = "METHOD")]
     method: Option<String>,
     /// Text field of the body, or parameter of a GET; repeatable
-    #[arg(
-        short = 'f',
-        long = "field",
-        value_name = "NAME=VALUE",
-        value_parser = pair,
-        help_heading = "Request"
-    )]
+    #[arg(short = 'f', long = "field", value_name = "NAME=VALUE", value_parser = pair)]
     fields: Vec<(String, String)>,
     /// Field of the body whose value is JSON, such as priority=1 or tags=[]; repeatable
-    #[arg(
-        short = 'F',
-        long = "json-field",
-        value_name = "NAME=JSON",
-        value_parser = pair,
-        help_heading = "Request"
-    )]
+    #[arg(short = 'F', long = "json-field", value_name = "NAME=JSON", value_parser = pair)]
     json_fields: Vec<(String, String)>,
     /// File with the JSON body; - is standard input
-    #[arg(
-        long,
-        value_name = "FILE|-",
-        conflicts_with_all = ["fields", "json_fields"],
-        help_heading = "Request"
-    )]
+    #[arg(long, value_name = "FILE|-", conflicts_with_all = ["fields", "json_fields"])]
     input: Option<PathBuf>,
     /// Fetch all pages of a list and print them as one
-    #[arg(long, help_heading = "Request")]
+    #[arg(long)]
     paginate: bool,
 }
 
@@ -73,7 +58,7 @@ fn pair(text: &str) -> Result<(String, String), String> {
 }
 
 /// Sends the request and prints the response.
-pub(crate) async fn run(mut app: App, args: ApiArgs) -> Outcome {
+pub(crate) async fn run(app: &mut App, args: ApiArgs) -> Outcome {
     if app.output.format() == Format::Csv {
         return Err(Failure::usage(
             "--format csv: a response of the API has no columns; use --jq with @csv",

@@ -5,15 +5,15 @@ use changelog_core::limits::{DEFAULT_SUSPECTS, MAX_SUSPECTS};
 use changelog_core::{Around, Environment, Host, Service};
 use clap::Args;
 
-use crate::base::failure::{Outcome, note};
+use crate::base::failure::Outcome;
 use crate::base::text::plural;
 use crate::base::time::{self, TimeArg};
 use crate::environment::app::App;
 use crate::input::complete;
 use crate::input::flags::{environment, whole_number};
 use crate::input::names::resolve_filter;
+use crate::output::Output;
 use crate::output::format::Format;
-use crate::output::table;
 
 /// The number of services that are listed.
 const MAX_SERVICES: usize = 10;
@@ -67,7 +67,7 @@ pub(crate) struct AroundArgs {
 }
 
 /// Prints the changes with the reasons for each.
-pub(crate) async fn run(mut app: App, args: AroundArgs) -> Outcome {
+pub(crate) async fn run(app: &mut App, args: AroundArgs) -> Outcome {
     let client = app.client()?;
     let mut request = client
         .changes()
@@ -99,38 +99,38 @@ pub(crate) async fn run(mut app: App, args: AroundArgs) -> Outcome {
     }
     if around.widened && !around.data.is_empty() {
         let days = around.window_minutes / (24 * 60);
-        note(&format!(
+        app.output.note(&format!(
             "nothing in the last day carries weight; these are the last {}",
             plural(days, "day")
         ));
     }
     if !around.complete {
-        note(&format!(
+        app.output.note(&format!(
             "only {} changes were ranked; use a shorter --window to rank all",
             around.considered
         ));
     }
     if is_open {
-        note_services(&around);
+        note_services(&app.output, &around);
     }
     if around.data.is_empty() && app.output.format() == Format::Table {
-        note(&format!(
+        app.output.note(&format!(
             "no changes between {} and {}",
             around.since, around.at
         ));
         return Ok(());
     }
-    app.output.records(&around.data, &table::SUSPECTS)
+    app.output.records(&around.data)
 }
 
 /// Lists the busiest services: naming the one that hurts helps more than any points.
-fn note_services(around: &Around) {
+fn note_services(output: &Output, around: &Around) {
     let busiest = around.facets.services.iter().take(MAX_SERVICES);
     let services: Vec<String> = busiest
         .map(|one| format!("{} {}", one.service.name, one.count))
         .collect();
     if !services.is_empty() {
-        note(&format!(
+        output.note(&format!(
             "changes by service: {}; name the affected one with --service",
             services.join(", ")
         ));

@@ -11,15 +11,16 @@ use serde::Serialize;
 
 use crate::base::failure::{Exit, Failure, Outcome, note, warn};
 use crate::base::prompting::is_interactive;
-use crate::base::text::{one_line, or_empty};
+use crate::base::text::one_line;
 use crate::environment::app::{App, no_url, unknown_profile};
-use crate::environment::config::{DEFAULT_PROFILE, set_profile};
+use crate::environment::config::DEFAULT_PROFILE;
+use crate::environment::config_files::set_profile;
 use crate::environment::credentials::StoredKey;
 use crate::environment::sourced::Sourced;
 use crate::input::message::prompts::prompt_failure;
-use crate::output::fields::Record;
+use crate::output::fitted::{Cell, Kind};
 use crate::output::format::Format;
-use crate::output::table::{Cell, Column, Kind};
+use crate::output::record::{Column, Record};
 
 /// The most that is read as a key, in bytes; a key has 44.
 const MAX_KEY: u64 = 4096;
@@ -199,12 +200,9 @@ async fn status(mut app: App) -> Outcome {
     }
 }
 
-/// The columns of `chlog auth list`.
-const PROFILE_COLUMNS: [&str; 5] = ["active", "profile", "url", "organization", "key"];
-
 /// A profile, as `chlog auth list` prints it.
 #[derive(Serialize)]
-struct ProfileRow {
+pub(crate) struct ProfileRow {
     profile: String,
     is_active: bool,
     url: Option<String>,
@@ -223,18 +221,7 @@ impl Record for ProfileRow {
         self.profile.clone()
     }
 
-    fn cells(&self) -> Vec<String> {
-        vec![
-            self.profile.clone(),
-            self.is_active.to_string(),
-            or_empty(self.url.as_ref()),
-            or_empty(self.organization.as_ref()),
-            or_empty(self.key.as_ref()),
-        ]
-    }
-
     fn columns() -> Vec<Column<Self>> {
-        let text = |text: &Option<String>| Cell::new(or_empty(text.as_ref()));
         vec![
             Column::new("active", Kind::Fixed, |row: &Self, _| {
                 Cell::new(if row.is_active { "*" } else { "" })
@@ -242,9 +229,11 @@ impl Record for ProfileRow {
             Column::new("profile", Kind::Whole, |row: &Self, _| {
                 Cell::new(&row.profile)
             }),
-            Column::new("url", Kind::Text, move |row: &Self, _| text(&row.url)),
-            Column::new("organization", Kind::Text, move |row: &Self, _| {
-                text(&row.organization)
+            Column::new("url", Kind::Text, |row: &Self, _| {
+                Cell::of(row.url.as_ref())
+            }),
+            Column::new("organization", Kind::Text, |row: &Self, _| {
+                Cell::of(row.organization.as_ref())
             }),
             Column::new("key", Kind::Fixed, |row: &Self, _| {
                 Cell::new(row.key.as_deref().unwrap_or("no stored key"))
@@ -265,7 +254,7 @@ fn list(mut app: App) -> Outcome {
         }
     };
     let rows: Vec<ProfileRow> = app.config.profiles.iter().map(row).collect();
-    app.output.records(&rows, &PROFILE_COLUMNS)
+    app.output.records(&rows)
 }
 
 fn switch(app: &App, args: SwitchArgs) -> Outcome {

@@ -22,7 +22,7 @@ pub(crate) struct ExportArgs {
 }
 
 /// Writes the changes page by page.
-pub(crate) async fn run(mut app: App, args: ExportArgs) -> Outcome {
+pub(crate) async fn run(app: &mut App, args: ExportArgs) -> Outcome {
     app.output.set_default_format(Format::Ndjson);
     let client = app.client()?;
     let query = args.filter.query(&client).await?.with_updated_by();

@@ -18,8 +18,8 @@ pub(crate) struct HistoryArgs {
 }
 
 /// Prints the history.
-pub(crate) async fn run(mut app: App, args: &HistoryArgs) -> Outcome {
-    let id = find_recorded(&app, args.change.as_ref()).await?;
+pub(crate) async fn run(app: &mut App, args: &HistoryArgs) -> Outcome {
+    let id = find_recorded(app, args.change.as_ref()).await?;
     let data = app.client()?.changes().history(id).await?;
     if app.output.is_document() {
         return app.output.document(&Data { data });

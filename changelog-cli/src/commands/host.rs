@@ -12,7 +12,6 @@ use crate::input::complete;
 use crate::input::flags::environment;
 use crate::input::names::find;
 use crate::output::detail;
-use crate::output::table;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum HostCommand {
@@ -116,12 +115,12 @@ fn platform() -> impl TypedValueParser<Value = Platform> {
 }
 
 /// Runs the subcommand.
-pub(crate) async fn run(mut app: App, command: HostCommand) -> Outcome {
+pub(crate) async fn run(app: &mut App, command: HostCommand) -> Outcome {
     let now = time::now();
     match command {
         HostCommand::List => {
             let hosts = app.client()?.hosts().list().await?;
-            app.output.records(&hosts, &table::HOSTS)
+            app.output.records(&hosts)
         }
         HostCommand::Show { name } => {
             let client = app.client()?;

@@ -77,7 +77,7 @@ fn rejects_path(args: &ImportArgs, format: InputFormat) -> PathBuf {
 }
 
 /// Imports the changes that do not exist.
-pub(crate) async fn run(mut app: App, args: ImportArgs) -> Outcome {
+pub(crate) async fn run(app: &mut App, args: ImportArgs) -> Outcome {
     let path = args.file.as_deref();
     if path.is_none() && args.git.is_none() {
         return Err(Failure::usage("nothing to import")
@@ -110,7 +110,7 @@ pub(crate) async fn run(mut app: App, args: ImportArgs) -> Outcome {
         import.resolve(&mut records, missing).await?;
         import.send(records).await?;
     }
-    finish(&import, &mut app, args.dry_run)
+    finish(&import, app, args.dry_run)
 }
 
 /// Reads the whole input, because it is sorted before anything is sent.
@@ -130,8 +130,7 @@ async fn read(args: &ImportArgs) -> Outcome<(Vec<u8>, InputFormat)> {
     } else {
         fs::read(&path)
     };
-    let bytes = bytes
-        .map_err(|error| Failure::usage(format!("cannot read {}: {error}", path.display())))?;
+    let bytes = bytes.map_err(|error| Failure::unreadable(&path, error))?;
     let format = args
         .input_format
         .unwrap_or_else(|| InputFormat::of(extension, &bytes));

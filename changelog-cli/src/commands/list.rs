@@ -6,13 +6,13 @@ use changelog_core::limits::MAX_PER_PAGE;
 use clap::Args;
 use futures_util::TryStreamExt;
 
-use crate::base::failure::{Failure, Outcome, note};
+use crate::base::failure::{Failure, Outcome};
 use crate::base::text::grouped;
 use crate::environment::app::App;
 use crate::input::filter::FilterArgs;
 use crate::input::flags::whole_number;
+use crate::output::Output;
 use crate::output::format::Format;
-use crate::output::{Output, table};
 
 /// Lists changes.
 #[derive(Debug, Args)]
@@ -37,7 +37,7 @@ pub(crate) struct ListArgs {
 }
 
 /// Lists the matching changes.
-pub(crate) async fn run(mut app: App, args: ListArgs) -> Outcome {
+pub(crate) async fn run(app: &mut App, args: ListArgs) -> Outcome {
     if args.page.is_some() && args.limit > MAX_PER_PAGE {
         return Err(Failure::usage(format!(
             "--limit: must be at most {MAX_PER_PAGE} together with --page, got {}",
@@ -94,12 +94,12 @@ pub(crate) async fn stream(
     };
     if is_table {
         if rows.is_empty() {
-            note("no changes match");
+            output.note("no changes match");
             return Ok(());
         }
-        output.records(&rows, &table::CHANGES)?;
+        output.records(&rows)?;
         if total > count {
-            note(&format!(
+            output.note(&format!(
                 "Showing the newest {} of {} changes (--all for everything)",
                 grouped(count),
                 grouped(total)

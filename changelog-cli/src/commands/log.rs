@@ -40,12 +40,13 @@ Tags (ci, repo, commit), links (run, commit, branch, pull request), the commit w
 environment and the person who started the run are added from the CI run and the git repository. \
 Flags take precedence; --no-context adds nothing. The tags of config.toml and .chlog.toml are added \
 to those of --tag.")]
+#[command(next_help_heading = "Behavior")]
 #[command(mut_arg("risk", |risk| risk.help("Risk level [default: low, or that of the settings]")))]
 #[command(mut_arg("status", |status| {
     status.help("Status [default: completed; with --scheduled-for: planned]")
 }))]
 pub(crate) struct LogArgs {
-    #[arg(help = title_help("; - reads it from standard input"))]
+    #[arg(help = title_help("; - reads it from standard input"), help_heading = None::<&'static str>)]
     title: Option<String>,
     #[command(flatten)]
     fields: ChangeFields,
@@ -62,20 +63,14 @@ pub(crate) struct LogArgs {
     progress: ProgressFlags,
     /// Read the title (first line) and the description (the rest) from a file, or with
     /// TITLE only the description; - is standard input
-    #[arg(
-        short = 'F',
-        long,
-        value_name = "PATH",
-        conflicts_with = "editor",
-        help_heading = "Behavior"
-    )]
+    #[arg(short = 'F', long, value_name = "PATH", conflicts_with = "editor")]
     file: Option<PathBuf>,
     /// Write the title and description in $VISUAL or $EDITOR
-    #[arg(short, long, help_heading = "Behavior")]
+    #[arg(short, long)]
     editor: bool,
     /// Continue with the text that was typed last and not recorded; on a terminal, or
     /// with -e, in the editor
-    #[arg(long, conflicts_with_all = ["title", "file"], help_heading = "Behavior")]
+    #[arg(long, conflicts_with_all = ["title", "file"])]
     recover: bool,
     #[command(flatten)]
     submit: SubmitArgs,
@@ -93,7 +88,7 @@ impl LogArgs {
 }
 
 /// Records the change.
-pub(crate) async fn run(mut app: App, args: LogArgs) -> Outcome {
+pub(crate) async fn run(app: &mut App, args: LogArgs) -> Outcome {
     let mut fields = args.fields.clone().or_defaults(&app.config.defaults);
     fields.description = described(&args, fields.description).await?;
     let context = args.context.gather();
@@ -101,10 +96,10 @@ pub(crate) async fn run(mut app: App, args: LogArgs) -> Outcome {
     let has_text = args.title.is_some() || args.file.is_some() || args.recover;
     let prompts = !has_text && is_interactive() && context.title.is_none();
     if is_interactive() && !args.submit.dry_run {
-        settle_names(&app, &mut fields).await?;
+        settle_names(app, &mut fields).await?;
     }
     if (args.editor || prompts) && !args.submit.dry_run {
-        check(&app, &args, &fields).await?;
+        check(app, &args, &fields).await?;
     }
     let (message, origin) = message(&args, &fields, &context).await?;
     let text = message.text();
@@ -112,7 +107,7 @@ pub(crate) async fn run(mut app: App, args: LogArgs) -> Outcome {
         let is_typed = matches!(origin, Origin::Typed(_));
         let mut draft = draft(&args, fields, message, is_typed)?;
         context.apply(&mut draft.change);
-        submit::create(&app, draft, &args.submit).await
+        submit::create(app, draft, &args.submit).await
     };
     let submitted = Box::pin(recording).await;
     match origin {
@@ -123,16 +118,16 @@ pub(crate) async fn run(mut app: App, args: LogArgs) -> Outcome {
     }
     let submitted = submitted?;
     match &submitted {
-        Submitted::Created(created) => last_change::remember(&app, &created.id),
-        Submitted::Queued(queued) => last_change::remember(&app, &queued.id),
+        Submitted::Created(created) => last_change::remember(app, &created.id),
+        Submitted::Queued(queued) => last_change::remember(app, &queued.id),
         Submitted::Checked(_) => {}
     }
     let id = match &submitted {
         Submitted::Created(created) => Some(created.id),
         _ => None,
     };
-    submitted.print(&mut app)?;
-    id.map_or(Ok(()), |id| args.web.open(&app, id))
+    submitted.print(app)?;
+    id.map_or(Ok(()), |id| args.web.open(app, id))
 }
 
 /// Where a message is from.

@@ -44,6 +44,7 @@ const MAX_NAME: usize = 200;
 /// Runs a command and records its outcome.
 // The outcome of the command sets the status.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Behavior")]
 #[command(mut_arg("status", |status| status.hide(true)))]
 #[command(after_help = "\
 The command runs as it would without chlog: its input and output are not touched, and each signal \
@@ -70,28 +71,21 @@ pub(crate) struct RunArgs {
         ignore_case = true,
         default_value = "high",
         value_parser = risk(),
-        help_heading = "Behavior"
     )]
     fail_risk: RiskLevel,
     /// Exit codes that mean success; repeatable, or comma-separated
-    #[arg(
-        long,
-        value_name = "CODE",
-        value_delimiter = ',',
-        default_value = "0",
-        help_heading = "Behavior"
-    )]
+    #[arg(long, value_name = "CODE", value_delimiter = ',', default_value = "0")]
     ok_codes: Vec<u8>,
     /// Also record the arguments of the command, with probable secrets masked
-    #[arg(long, help_heading = "Behavior")]
+    #[arg(long)]
     capture_args: bool,
     /// Keep the API key in the environment of the command
-    #[arg(long, help_heading = "Behavior")]
+    #[arg(long)]
     pass_key: bool,
     #[command(flatten)]
     context: ContextArgs,
     /// Start the command only if the change is recorded
-    #[arg(long, help_heading = "Behavior")]
+    #[arg(long)]
     require_log: bool,
     /// Command and its arguments
     #[arg(

@@ -10,7 +10,6 @@ use crate::environment::app::App;
 use crate::input::complete;
 use crate::input::names::pick;
 use crate::output::detail;
-use crate::output::table;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ServiceCommand {
@@ -89,12 +88,12 @@ enum Clearable {
 }
 
 /// Runs the subcommand.
-pub(crate) async fn run(mut app: App, command: ServiceCommand) -> Outcome {
+pub(crate) async fn run(app: &mut App, command: ServiceCommand) -> Outcome {
     let now = time::now();
     match command {
         ServiceCommand::List => {
             let services = app.client()?.services().list().await?;
-            app.output.records(&services, &table::SERVICES)
+            app.output.records(&services)
         }
         ServiceCommand::Show { name } => {
             let all = app.client()?.services().list().await?;

@@ -23,11 +23,11 @@ pub(crate) struct ShowArgs {
 }
 
 /// Prints the change.
-pub(crate) async fn run(mut app: App, args: &ShowArgs) -> Outcome {
-    let id = find_recorded(&app, args.change.as_ref()).await?;
+pub(crate) async fn run(app: &mut App, args: &ShowArgs) -> Outcome {
+    let id = find_recorded(app, args.change.as_ref()).await?;
     let changes = app.client()?.changes();
     let change = changes.get(id).await?;
-    let url = web::url(&app, id)?;
+    let url = web::url(app, id)?;
     let is_updated = change.updated_at != change.created_at;
     let updated_by = if is_updated && app.output.format() == Format::Table {
         changes.history(id).await?.updated_by
@@ -37,5 +37,5 @@ pub(crate) async fn run(mut app: App, args: &ShowArgs) -> Outcome {
     app.output.record(&change, |change| {
         detail::change(change, updated_by.as_ref(), &url, time::now())
     })?;
-    args.web.open(&app, id)
+    args.web.open(app, id)
 }

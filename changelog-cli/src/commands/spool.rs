@@ -18,7 +18,7 @@ use crate::output::format::Format;
 use crate::recording::spool::delivery::{self, Delivery, Takeover};
 use crate::recording::spool::entry::SpoolFile;
 use crate::recording::spool::folder::{self, unusable};
-use crate::recording::spool::item::{self, SpoolItem};
+use crate::recording::spool::item::SpoolItem;
 
 /// The message for an empty spool.
 const NOTHING_WAITS: &str = "nothing queued";
@@ -100,7 +100,7 @@ fn status(mut app: App) -> Outcome {
             (directory.clone(), false),
             (folder::rejected(&directory), true),
         ] {
-            let files = SpoolFile::read_all(&directory).map_err(|error| unusable(&error))?;
+            let files = SpoolFile::read_all(&directory)?;
             all.extend(files.iter().map(|file| SpoolItem::new(file, is_rejected)));
         }
     }
@@ -108,7 +108,7 @@ fn status(mut app: App) -> Outcome {
         note(NOTHING_WAITS);
         return Ok(());
     }
-    app.output.records(&all, &item::COLUMNS)
+    app.output.records(&all)
 }
 
 async fn flush(mut app: App, args: FlushArgs) -> Outcome {
@@ -116,8 +116,7 @@ async fn flush(mut app: App, args: FlushArgs) -> Outcome {
     let adopts_all = args.adopt.iter().any(|id| id == "all");
     let adopted: Vec<String> = args.adopt.into_iter().filter(|id| id != "all").collect();
     let directory = folder::directory().unwrap_or_default();
-    let ids: Vec<String> = SpoolFile::read_all(&directory)
-        .map_err(|error| unusable(&error))?
+    let ids: Vec<String> = SpoolFile::read_all(&directory)?
         .iter()
         .map(SpoolFile::id)
         .collect();
@@ -218,7 +217,7 @@ fn all_ids() -> Outcome<Vec<String>> {
     let mut ids = Vec::new();
     if let Some(directory) = folder::directory() {
         for directory in [folder::rejected(&directory), directory] {
-            let files = SpoolFile::read_all(&directory).map_err(|error| unusable(&error))?;
+            let files = SpoolFile::read_all(&directory)?;
             ids.extend(files.iter().map(SpoolFile::id));
         }
     }
@@ -292,7 +291,7 @@ fn delete(mut app: App, args: &DropArgs) -> Outcome {
         (directory.clone(), args.all),
         (folder::rejected(&directory), args.rejected),
     ] {
-        let files = SpoolFile::read_all(&directory).map_err(|error| unusable(&error))?;
+        let files = SpoolFile::read_all(&directory)?;
         for file in files {
             let id = file.id();
             let is_named = ids.contains(&id);

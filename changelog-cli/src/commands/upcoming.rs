@@ -6,8 +6,8 @@ use clap::Args;
 use crate::base::failure::{Outcome, note};
 use crate::environment::app::App;
 use crate::input::flags::whole_number;
+use crate::output::changes::UPCOMING;
 use crate::output::format::Format;
-use crate::output::table;
 
 /// Lists the planned changes that have a scheduled time, the earliest first: overdue
 /// ones, then those to come.
@@ -25,11 +25,11 @@ pub(crate) struct UpcomingArgs {
 }
 
 /// Lists the changes.
-pub(crate) async fn run(mut app: App, args: &UpcomingArgs) -> Outcome {
+pub(crate) async fn run(app: &mut App, args: &UpcomingArgs) -> Outcome {
     let changes = app.client()?.changes().upcoming(args.limit).await?;
     if changes.is_empty() && app.output.format() == Format::Table {
         note("no scheduled changes");
         return Ok(());
     }
-    app.output.records(&changes, &table::UPCOMING)
+    app.output.records_with(&UPCOMING, &changes)
 }

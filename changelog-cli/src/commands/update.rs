@@ -29,6 +29,7 @@ const OPEN: [Status; 2] = [Status::InProgress, Status::Planned];
 
 /// Edits a change.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "The change")]
 #[command(after_help = "\
 --service replaces all services. --tag and --link add to the tags and links of the change; a link \
 replaces the one with the same label. chlog reads the change and writes it back: an update of the tags or links by another client \
@@ -40,48 +41,33 @@ Examples:
   chlog update ID --link ticket=https://tickets.example.com/7")]
 pub(crate) struct UpdateArgs {
     /// Change: its ID, the beginning of it, or @last; without it, on a terminal, a choice
-    #[arg(value_name = "ID", add = complete::changes())]
+    #[arg(value_name = "ID", add = complete::changes(), help_heading = None::<&'static str>)]
     change: Option<ChangeRef>,
-    #[arg(long, value_name = "TITLE", help = title_help(""), help_heading = "The change")]
+    #[arg(long, value_name = "TITLE", help = title_help(""))]
     title: Option<String>,
     #[command(flatten)]
     fields: ChangeFields,
     #[command(flatten)]
     progress: ProgressFlags,
     /// Why the change was rolled back, for its history
-    #[arg(long, value_name = "TEXT", help_heading = "The change")]
+    #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
     /// Remove a tag; repeatable, or comma-separated
-    #[arg(
-        long = "remove-tag",
-        value_name = "TAG",
-        value_delimiter = ',',
-        help_heading = "The change"
-    )]
+    #[arg(long = "remove-tag", value_name = "TAG", value_delimiter = ',')]
     remove_tags: Vec<String>,
     /// Replace all tags
     #[arg(
         long,
         value_name = "TAG",
         value_delimiter = ',',
-        conflicts_with_all = ["tags", "remove_tags"],
-        help_heading = "The change"
+        conflicts_with_all = ["tags", "remove_tags"]
     )]
     set_tags: Option<Vec<String>>,
     /// Remove the link with this label; repeatable
-    #[arg(
-        long = "remove-link",
-        value_name = "LABEL",
-        help_heading = "The change"
-    )]
+    #[arg(long = "remove-link", value_name = "LABEL")]
     remove_links: Vec<String>,
     /// Replace all links; repeatable
-    #[arg(
-        long,
-        value_name = "LABEL=URL",
-        conflicts_with_all = ["links", "remove_links"],
-        help_heading = "The change"
-    )]
+    #[arg(long, value_name = "LABEL=URL", conflicts_with_all = ["links", "remove_links"])]
     set_links: Option<Vec<Link>>,
     /// Clear a field; repeatable, or comma-separated
     #[arg(
@@ -157,7 +143,7 @@ pub(crate) struct NoteArgs {
 }
 
 /// Edits the change and prints it.
-pub(crate) async fn run(mut app: App, mut args: UpdateArgs) -> Outcome {
+pub(crate) async fn run(app: &mut App, mut args: UpdateArgs) -> Outcome {
     if args.occurred_at.is_some() {
         return Err(Failure::usage(
             "--occurred-at: cannot be changed: the ID of a change depends on it",
@@ -176,9 +162,9 @@ pub(crate) async fn run(mut app: App, mut args: UpdateArgs) -> Outcome {
     }
     // Added values are checked before the first request.
     let update = update.checked()?;
-    let id = find_change::find(&app, args.change.as_ref(), &OPEN).await?;
-    let updated = submit::update(&app, id, update).await?;
-    print(&mut app, updated, args.web)
+    let id = find_change::find(app, args.change.as_ref(), &OPEN).await?;
+    let updated = submit::update(app, id, update).await?;
+    print(app, updated, args.web)
 }
 
 impl UpdateArgs {
@@ -192,7 +178,7 @@ impl UpdateArgs {
 }
 
 /// Appends the note and prints the change.
-pub(crate) async fn add_note(app: App, args: NoteArgs) -> Outcome {
+pub(crate) async fn add_note(app: &mut App, args: NoteArgs) -> Outcome {
     let note = match args.text.as_str() {
         "-" => file::text_of(Path::new("-")).await?,
         _ => args.text,
@@ -205,12 +191,12 @@ pub(crate) async fn add_note(app: App, args: NoteArgs) -> Outcome {
         return Err(Failure::usage("the note is empty"));
     }
     let update = update.checked()?;
-    let id = find_change::find(&app, Some(&args.change), &[]).await?;
+    let id = find_change::find(app, Some(&args.change), &[]).await?;
     send(app, id, update, args.web).await
 }
 
 /// Sets the status and prints the change.
-pub(crate) async fn set_status(app: App, args: &StatusArgs, status: Status) -> Outcome {
+pub(crate) async fn set_status(app: &mut App, args: &StatusArgs, status: Status) -> Outcome {
     let offered: &[Status] = match status {
         Status::InProgress => &[Status::Planned],
         _ => &OPEN,
@@ -224,12 +210,12 @@ pub(crate) async fn set_status(app: App, args: &StatusArgs, status: Status) -> O
         ..patch.into()
     };
     let update = update.checked()?;
-    let id = find_change::find(&app, args.change.as_ref(), offered).await?;
+    let id = find_change::find(app, args.change.as_ref(), offered).await?;
     send(app, id, update, args.web).await
 }
 
 /// Records that the change was rolled back or failed, and prints it.
-pub(crate) async fn roll_back(app: App, args: RollbackArgs) -> Outcome {
+pub(crate) async fn roll_back(app: &mut App, args: RollbackArgs) -> Outcome {
     let patch = ChangePatch {
         status: Some(Status::RolledBack),
         // Explicit, so that a change that failed reads "rolled back" afterwards.
@@ -243,13 +229,13 @@ pub(crate) async fn roll_back(app: App, args: RollbackArgs) -> Outcome {
     };
     let patch = patch.checked(time::now())?;
     let offered = [Status::InProgress, Status::Completed];
-    let id = find_change::find(&app, args.change.as_ref(), &offered).await?;
+    let id = find_change::find(app, args.change.as_ref(), &offered).await?;
     send(app, id, patch.into(), args.web).await
 }
 
-async fn send(mut app: App, id: ChangeId, update: Update, web: WebArgs) -> Outcome {
-    let updated = submit::update(&app, id, update).await?;
-    print(&mut app, updated, web)
+async fn send(app: &mut App, id: ChangeId, update: Update, web: WebArgs) -> Outcome {
+    let updated = submit::update(app, id, update).await?;
+    print(app, updated, web)
 }
 
 /// Prints an updated change.

@@ -21,7 +21,7 @@ pub(crate) struct WatchArgs {
     ///
     /// JSON and CSV get an `event` (`created` or `updated`) and the `changes`.
     #[arg(long)]
-    updates: bool,
+    pub(crate) updates: bool,
     /// Begin with what was recorded since this time, such as 1h, 08:30 or yesterday; at
     /// most 7 days ago [default: now]
     #[arg(
@@ -36,7 +36,7 @@ pub(crate) struct WatchArgs {
 }
 
 /// Prints changes until it is interrupted.
-pub(crate) async fn run(mut app: App, args: WatchArgs) -> Outcome {
+pub(crate) async fn run(app: &mut App, args: WatchArgs) -> Outcome {
     let since = args.since.map(|since| since.start(time::now()));
     if since.is_some_and(|since| since < time::now().plus(-MAX_WATCH_AGE)) {
         return Err(Failure::usage("--since: must be at most 7 days ago")

@@ -3,7 +3,6 @@
 use std::cell::{Cell, OnceCell};
 use std::fs;
 use std::path::PathBuf;
-use std::rc::Rc;
 use std::sync::Once;
 use std::time::Duration;
 
@@ -37,8 +36,8 @@ pub(crate) struct App {
     client: OnceCell<Client>,
     /// The client that gives up after [`SPOOL_AFTER`].
     quick_client: OnceCell<Client>,
-    /// Whether the server was found to be unavailable; outlives the command.
-    unavailable: Rc<Cell<bool>>,
+    /// Whether the server was found to be unavailable.
+    unavailable: Cell<bool>,
 }
 
 impl App {
@@ -62,7 +61,7 @@ impl App {
             ca_file,
             client: OnceCell::new(),
             quick_client: OnceCell::new(),
-            unavailable: Rc::default(),
+            unavailable: Cell::default(),
         })
     }
 
@@ -147,13 +146,21 @@ impl App {
         self.client_for(&self.url()?.value, None)
     }
 
-    /// Returns what explains a failure, for code that runs after the command has consumed
-    /// the app.
-    pub(crate) fn connection(&self) -> Connection {
-        let key = self.key().ok().flatten();
-        Connection {
-            url: self.config.url.clone(),
-            key_source: key.map(|key| key.source),
+    /// Adds to a failure where the wrong setting probably is.
+    pub(crate) fn explain(&self, failure: Failure) -> Failure {
+        if failure.cause == Cause::Unauthorized
+            && let Ok(Some(key)) = self.key()
+        {
+            return failure.line(format!("the key is from {}", key.source));
+        }
+        match &self.config.url {
+            Some(url) if url.value.trim_end_matches('/').ends_with("/api") => {
+                failure.hint(format!(
+                    "leave out /api at the end of the URL (from {}); chlog adds it",
+                    url.source
+                ))
+            }
+            _ => failure,
         }
     }
 
@@ -185,10 +192,9 @@ impl App {
         self.unavailable.set(true);
     }
 
-    /// Returns the flag that [`Self::set_unavailable`] sets, for code that runs
-    /// after the command has consumed the app.
-    pub(crate) fn unavailable(&self) -> Rc<Cell<bool>> {
-        Rc::clone(&self.unavailable)
+    /// Returns whether the server was found to be unavailable.
+    pub(crate) fn is_unavailable(&self) -> bool {
+        self.unavailable.get()
     }
 
     /// Rejects an unknown profile: it is probably mistyped, and another URL
@@ -198,32 +204,6 @@ impl App {
             return Ok(());
         }
         Err(unknown_profile(&self.config, &self.config.profile))
-    }
-}
-
-/// Where the settings of the connection are from.
-pub(crate) struct Connection {
-    url: Option<Sourced<String>>,
-    key_source: Option<String>,
-}
-
-impl Connection {
-    /// Adds to a failure where the wrong setting probably is.
-    pub(crate) fn explain(&self, failure: Failure) -> Failure {
-        if failure.cause == Cause::Unauthorized
-            && let Some(source) = &self.key_source
-        {
-            return failure.line(format!("the key is from {source}"));
-        }
-        match &self.url {
-            Some(url) if url.value.trim_end_matches('/').ends_with("/api") => {
-                failure.hint(format!(
-                    "leave out /api at the end of the URL (from {}); chlog adds it",
-                    url.source
-                ))
-            }
-            _ => failure,
-        }
     }
 }
 

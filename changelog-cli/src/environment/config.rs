@@ -9,10 +9,9 @@
 //! `CHLOG_URL` and `CHLOG_API_KEY`. See [`KeyOrder`].
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 use super::config_files::{ProjectFile, UserFile};
-use super::credentials::{Credentials, is_same_url};
+use super::credentials::{Credentials, KeyOrder, is_same_url};
 use super::defaults::{Defaults, TAGS};
 use super::sourced::Sourced;
 use crate::base::failure::Outcome;
@@ -51,20 +50,6 @@ pub(crate) struct Config {
     pub(crate) settings: Vec<Setting>,
 }
 
-/// Which keys may be sent to the server's URL, the first one first. A stored key is
-/// never sent to another URL than its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum KeyOrder {
-    /// The key of the environment, then the stored one.
-    Environment,
-    /// The stored key, then that of the environment: `--url` is not `CHLOG_URL`, with
-    /// which the key of the environment was probably given.
-    Stored,
-    /// Only the stored key: the URL is that of a profile that was chosen by a flag, and
-    /// the key of the environment was not given for it.
-    OnlyStored,
-}
-
 /// A setting in force, for `chlog doctor`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Setting {
@@ -80,12 +65,6 @@ impl Config {
         let project = ProjectFile::load();
         Ok(merge(overrides, &project, &user, credentials))
     }
-}
-
-/// Makes a profile the one that is used when neither flag nor environment names one;
-/// returns the path of the user's file.
-pub(crate) fn set_profile(name: &str) -> Outcome<PathBuf> {
-    UserFile::set_profile(name)
 }
 
 /// Merges the settings by precedence.
@@ -146,7 +125,7 @@ fn merge(
         _ => KeyOrder::Environment,
     };
     let by_precedence = [
-        (project.path.clone(), project.defaults()),
+        (project.path.clone(), project.defaults.clone()),
         (
             format!("profile {profile} in {}", user.path),
             chosen.defaults(),

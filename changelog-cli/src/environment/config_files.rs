@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use changelog_core::RiskLevel;
@@ -57,10 +56,7 @@ pub(super) struct Profile {
 pub(super) struct ProjectFile {
     /// The path, for messages.
     pub(super) path: String,
-    service: Option<String>,
-    host: Option<String>,
-    tags: Option<Vec<String>>,
-    risk: Option<RiskLevel>,
+    pub(super) defaults: Defaults,
 }
 
 macro_rules! impl_defaults {
@@ -87,32 +83,12 @@ impl UserFile {
         let Some(path) = dirs::config().map(|directory| directory.join("config.toml")) else {
             return Ok(Self::default());
         };
-        let mut file = match read(&path)? {
+        let mut file = match private_fs::read(&path)? {
             Some(text) => Self::parse(&text).map_err(|why| invalid(&path, &why))?,
             None => Self::default(),
         };
         file.path = path.display().to_string();
         Ok(file)
-    }
-
-    /// Sets the profile that is used when neither flag nor environment names one, and
-    /// returns the path of the file. The rest of the file, also its comments, stays.
-    pub(super) fn set_profile(name: &str) -> Outcome<PathBuf> {
-        let path = dirs::config().map(|directory| directory.join("config.toml"));
-        let path = path.ok_or_else(|| {
-            Failure::new(Exit::Other, "there is no home directory for config.toml")
-                .hint("set HOME or XDG_CONFIG_HOME")
-        })?;
-        let text = read(&path)?.unwrap_or_default();
-        let mut document: DocumentMut = text
-            .parse()
-            .map_err(|error| invalid(&path, &format!("{error}")))?;
-        document["profile"] = value(name);
-        private_fs::write(&path, document.to_string().as_bytes(), |_| Ok(())).map_err(|error| {
-            let path = path.display();
-            Failure::new(Exit::Other, format!("cannot write {path}: {error}"))
-        })?;
-        Ok(path)
     }
 
     pub(super) fn parse(text: &str) -> Result<Self, String> {
@@ -178,14 +154,15 @@ impl ProjectFile {
             });
             value.map(Some)
         }
+        let defaults = &mut self.defaults;
         match name {
-            "service" => self.service = read(value)?,
-            "host" => self.host = read(value)?,
-            "tags" => self.tags = read(value)?,
+            "service" => defaults.service = read(value)?,
+            "host" => defaults.host = read(value)?,
+            "tags" => defaults.tags = read(value)?,
             "risk" => {
                 let risk = read(value)?;
                 risk.as_ref().map_or(Ok(()), check_risk)?;
-                self.risk = risk;
+                defaults.risk = risk;
             }
             "url" | "profile" | "profiles" | "api_key" => {
                 return Err(format!(
@@ -200,31 +177,24 @@ impl ProjectFile {
         }
         Ok(())
     }
-
-    pub(super) fn defaults(&self) -> Defaults {
-        Defaults {
-            service: self.service.clone(),
-            host: self.host.clone(),
-            tags: self.tags.clone(),
-            risk: self.risk.clone(),
-            create_missing: None,
-        }
-    }
 }
 
-/// Reads a file; none if it does not exist.
-fn read(path: &Path) -> Outcome<Option<String>> {
-    match fs::read_to_string(path) {
-        Ok(text) => Ok(Some(text)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => {
-            let path = path.display();
-            Err(Failure::new(
-                Exit::Usage,
-                format!("cannot read {path}: {error}"),
-            ))
-        }
-    }
+/// Sets the profile that is used when neither flag nor environment names one, and
+/// returns the path of the file. The rest of the file, also its comments, stays.
+pub(crate) fn set_profile(name: &str) -> Outcome<PathBuf> {
+    let path = dirs::config().map(|directory| directory.join("config.toml"));
+    let path = path.ok_or_else(|| {
+        Failure::new(Exit::Other, "there is no home directory for config.toml")
+            .hint("set HOME or XDG_CONFIG_HOME")
+    })?;
+    let text = private_fs::read(&path)?.unwrap_or_default();
+    let mut document: DocumentMut = text
+        .parse()
+        .map_err(|error| invalid(&path, &format!("{error}")))?;
+    document["profile"] = value(name);
+    private_fs::write(&path, document.to_string().as_bytes())
+        .map_err(|error| Failure::unwritable(&path, &error))?;
+    Ok(path)
 }
 
 fn invalid(path: &Path, why: &str) -> Failure {
@@ -272,7 +242,7 @@ mod tests {
             host: Some("h".to_owned()),
             ..Defaults::default()
         };
-        assert_eq!(project.defaults(), expected);
+        assert_eq!(project.defaults, expected);
         for name in ["service", "tags", "risk", "color"] {
             let start = format!("{name} is ignored: ");
             assert!(

@@ -5,14 +5,12 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use changelog_core::api_key::mask;
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 
-use super::config::KeyOrder;
 use super::dirs;
 use super::sourced::Sourced;
 use crate::base::failure::{Exit, Failure, Outcome, warn};
@@ -24,6 +22,20 @@ pub(crate) const KEY_VARIABLE: &str = "CHLOG_API_KEY";
 pub(crate) const KEY_FILE_VARIABLE: &str = "CHLOG_API_KEY_FILE";
 /// Set for a command from whose environment `chlog run` has removed the key.
 pub(crate) const KEY_REMOVED_VARIABLE: &str = "CHLOG_RUN";
+
+/// Which keys may be sent to the server's URL, the first one first. A stored key is
+/// never sent to another URL than its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeyOrder {
+    /// The key of the environment, then the stored one.
+    Environment,
+    /// The stored key, then that of the environment: `--url` is not `CHLOG_URL`, with
+    /// which the key of the environment was probably given.
+    Stored,
+    /// Only the stored key: the URL is that of a profile that was chosen by a flag, and
+    /// the key of the environment was not given for it.
+    OnlyStored,
+}
 
 /// A stored key and the URL that it may be sent to.
 #[derive(Debug, Deserialize)]
@@ -65,12 +77,8 @@ impl Credentials {
             return Ok(Self::default());
         };
         let shown = path.display();
-        let text = match fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
-            Err(error) => {
-                return Err(Failure::usage(format!("cannot read {shown}: {error}")));
-            }
+        let Some(text) = private_fs::read(&path)? else {
+            return Ok(Self::default());
         };
         if is_readable_by_others(&path) {
             warn(&format!(
@@ -113,18 +121,9 @@ impl Credentials {
                 "set HOME or XDG_CONFIG_HOME, or set the key with CHLOG_API_KEY or CHLOG_API_KEY_FILE",
             )
         })?;
-        self.write_to(&path).map_err(|error| {
-            Failure::new(
-                Exit::Other,
-                format!("cannot write {}: {error}", path.display()),
-            )
-        })?;
+        private_fs::write(&path, self.to_toml().as_bytes())
+            .map_err(|error| Failure::unwritable(&path, &error))?;
         Ok(path)
-    }
-
-    fn write_to(&self, path: &Path) -> io::Result<()> {
-        private_fs::write(path, self.to_toml().as_bytes(), |_| Ok(()))?;
-        Ok(())
     }
 
     fn to_toml(&self) -> String {
@@ -150,15 +149,9 @@ fn path() -> Option<PathBuf> {
 }
 
 /// Returns whether other users can read a file.
-#[cfg(unix)]
 fn is_readable_by_others(path: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt;
     fs::metadata(path).is_ok_and(|file| file.permissions().mode() & 0o077 != 0)
-}
-
-#[cfg(not(unix))]
-fn is_readable_by_others(_path: &Path) -> bool {
-    false
 }
 
 /// Finds the key for a URL.
@@ -312,21 +305,11 @@ mod tests {
     }
 
     #[test]
-    fn the_file_is_private_and_read_back() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("chlog/credentials.toml");
-        stored().write_to(&path).unwrap();
-        let mut again: Credentials = toml::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    fn the_file_is_read_back() {
+        let mut again: Credentials = toml::from_str(&stored().to_toml()).unwrap();
         let entry = again.get("default").unwrap();
         assert_eq!(entry.key.0.expose_secret(), "chlog_secret");
         assert_eq!(entry.organization, "Acme");
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::PermissionsExt;
-            let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-            assert_eq!(mode(&path), 0o600);
-            assert_eq!(mode(path.parent().unwrap()), 0o700);
-        }
         assert!(again.remove("default"));
         assert!(!again.remove("default"));
     }

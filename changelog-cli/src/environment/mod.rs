@@ -3,7 +3,7 @@
 
 pub(crate) mod app;
 pub(crate) mod config;
-mod config_files;
+pub(crate) mod config_files;
 pub(crate) mod context;
 pub(crate) mod credentials;
 pub(crate) mod defaults;

@@ -232,7 +232,7 @@ mod tests {
 
     fn change(number: u8, title: &str, status: Status) -> Change {
         let id = format!("018f4e9a-7b1c-7d3e-9a51-2f6c8b7d1e{number:02}");
-        let mut change = crate::output::table::tests::change(title);
+        let mut change = crate::output::changes::tests::change(title);
         change.id = id.parse().unwrap();
         change.description = None;
         change.set_services(Vec::new());

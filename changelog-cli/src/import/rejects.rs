@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::Rejected;
-use crate::base::failure::{Exit, Failure, Outcome, warn};
+use crate::base::failure::{Failure, Outcome, warn};
 
 /// The file of rejected lines; created with the first one.
 pub(crate) struct RejectsFile<'a> {
@@ -41,10 +41,8 @@ impl<'a> RejectsFile<'a> {
             }
             self.count += 1;
             if write {
-                self.write(one).map_err(|error| {
-                    let path = self.path.display();
-                    Failure::new(Exit::Other, format!("cannot write {path}: {error}"))
-                })?;
+                self.write(one)
+                    .map_err(|error| Failure::unwritable(&self.path, &error))?;
             }
         }
         Ok(())

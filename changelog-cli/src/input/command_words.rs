@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use clap_complete::engine::{
@@ -61,16 +62,9 @@ fn programs(path: &OsStr, prefix: &str) -> Vec<CompletionCandidate> {
     names.map(CompletionCandidate::new).collect()
 }
 
-#[cfg(unix)]
 fn is_executable(path: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt;
     let found = path.metadata();
     found.is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
-}
-
-#[cfg(not(unix))]
-fn is_executable(path: &Path) -> bool {
-    path.is_file()
 }
 
 #[cfg(test)]
@@ -90,10 +84,8 @@ mod tests {
         }
     }
 
-    #[cfg(unix)]
     #[test]
     fn only_executable_files_are_programs() {
-        use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();
         for (name, mode) in [("make-it", 0o755), ("makefile", 0o644), ("other", 0o755)] {
             let path = folder.path().join(name);

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::mpsc;
@@ -17,6 +18,7 @@ use std::time::{Duration, Instant};
 use changelog_client::{ChangeQuery, Client, RetryPolicy};
 use changelog_core::Status;
 use changelog_core::text::printable;
+use clap::ValueEnum;
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use clap_complete::env::CompleteEnv;
 use secrecy::{ExposeSecret, SecretString};
@@ -50,7 +52,8 @@ const MAX_HELP_TITLE: usize = 60;
 const CACHE_DIGITS: usize = 32;
 
 /// A kind of completion.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "snake_case")]
 enum Kind {
     Services,
     Hosts,
@@ -59,22 +62,6 @@ enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 4] = [
-        Self::Services,
-        Self::Hosts,
-        Self::Changes,
-        Self::OpenChanges,
-    ];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Services => "services",
-            Self::Hosts => "hosts",
-            Self::Changes => "changes",
-            Self::OpenChanges => "open changes",
-        }
-    }
-
     /// Returns how long values are cached, in milliseconds.
     fn lifetime(self) -> i64 {
         match self {
@@ -110,8 +97,8 @@ pub(crate) fn open_changes() -> ArgValueCandidates {
 pub(crate) fn run_if_requested(command: fn() -> clap::Command) -> Option<ExitCode> {
     if let Some(kind) = std::env::var_os(REFRESH_VARIABLE) {
         silence_warnings();
-        let kind = Kind::ALL.into_iter().find(|one| kind == one.name());
-        kind.and_then(refresh);
+        let kind = Kind::from_str(&kind.to_string_lossy(), false);
+        kind.ok().and_then(refresh);
         return Some(ExitCode::SUCCESS);
     }
     let shell = std::env::var_os(COMPLETE_VARIABLE)?;
@@ -149,7 +136,7 @@ fn find(kind: Kind, begun: Instant) -> Option<Vec<Value>> {
     let cache = Cache::find(connection(words))?;
     let now = time::now().millis();
     let cached = CachedValues::read(&cache.file);
-    if let Some(list) = cached.0.get(kind.name())
+    if let Some(list) = cached.0.get(&kind)
         && (0..kind.lifetime()).contains(&(now - list.at))
     {
         return Some(list.values.clone());
@@ -157,7 +144,7 @@ fn find(kind: Kind, begun: Instant) -> Option<Vec<Value>> {
     refresh_in_background(&cache, kind, begun + FETCH_WAIT);
     CachedValues::read(&cache.file)
         .0
-        .remove(kind.name())
+        .remove(&kind)
         .map(|list| list.values)
 }
 
@@ -168,15 +155,12 @@ fn refresh_in_background(cache: &Cache, kind: Kind, deadline: Instant) -> Option
     // The same flags, so that the process finds the same server and key.
     command
         .args(&cache.flags)
-        .env(REFRESH_VARIABLE, kind.name())
+        .env(REFRESH_VARIABLE, kind.to_possible_value()?.get_name())
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .stderr(Stdio::null());
-    #[cfg(unix)]
-    {
+        .stderr(Stdio::null())
         // Ctrl-C at the prompt must not reach it.
-        std::os::unix::process::CommandExt::process_group(&mut command, 0);
-    }
+        .process_group(0);
     let mut child = command.spawn().ok()?;
     while child.try_wait().ok()?.is_none() {
         if Instant::now() >= deadline {
@@ -211,7 +195,7 @@ fn refresh(kind: Kind) -> Option<()> {
     let values = values?;
     let mut cached = CachedValues::read(&cache.file);
     let at = time::now().millis();
-    cached.0.insert(kind.name().to_owned(), List { at, values });
+    cached.0.insert(kind, List { at, values });
     cached.write(&cache.file)
 }
 
@@ -309,7 +293,7 @@ impl Cache {
 
 /// The content of the file: the values of each kind.
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct CachedValues(BTreeMap<String, List>);
+struct CachedValues(BTreeMap<Kind, List>);
 
 #[derive(Debug, Serialize, Deserialize)]
 struct List {
@@ -379,12 +363,10 @@ mod tests {
         assert!(CachedValues::read(&path).0.is_empty());
         let mut cached = CachedValues::default();
         let values = vec![Value::bare("web".to_owned())];
-        cached
-            .0
-            .insert("services".to_owned(), List { at: 1, values });
+        cached.0.insert(Kind::Services, List { at: 1, values });
         cached.write(&path).unwrap();
         assert_eq!(
-            CachedValues::read(&path).0["services"].values[0].value,
+            CachedValues::read(&path).0[&Kind::Services].values[0].value,
             "web"
         );
         fs::write(&path, "{").unwrap();

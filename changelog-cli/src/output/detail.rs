@@ -2,15 +2,13 @@
 
 use std::fmt::Write;
 
-use anstyle::{AnsiColor, Style};
+use anstyle::Style;
 use changelog_core::change::fields::long_texts;
 use changelog_core::text::printable;
-use changelog_core::{
-    Agent, Author, AuthorType, Change, Environment, Host, Service, ServiceId, Timestamp,
-};
-use comfy_table::Color;
+use changelog_core::{Agent, Author, AuthorType, Change, Environment, Host, Service, Timestamp};
 
-use super::table::{risk_color, status_color};
+use super::catalog::names;
+use super::colors::{colored, risk_color, status_color};
 use crate::base::text::one_line;
 use crate::base::time::{duration, relative};
 
@@ -143,15 +141,6 @@ pub(crate) fn service(service: &Service, all: &[Service], now: Timestamp) -> Str
     text
 }
 
-/// Returns the names of services, or an id where the service is not among `all`.
-pub(super) fn names(all: &[Service], ids: &[ServiceId]) -> Vec<String> {
-    let name = |id: &ServiceId| {
-        let found = all.iter().find(|service| service.id == *id);
-        found.map_or_else(|| id.to_string(), |service| service.name.clone())
-    };
-    ids.iter().map(name).collect()
-}
-
 /// Formats a host in full.
 pub(crate) fn host(host: &Host, now: Timestamp) -> String {
     let mut fields = vec![("id", host.id.to_string())];
@@ -198,25 +187,11 @@ fn exact(at: Timestamp, now: Timestamp) -> String {
     format!("{at} ({})", relative(at, now))
 }
 
-/// Colors a word as the tables do.
-pub(super) fn colored(word: &str, color: Color) -> String {
-    let color = match color {
-        Color::DarkGreen => AnsiColor::Green,
-        Color::DarkYellow => AnsiColor::Yellow,
-        Color::DarkRed => AnsiColor::Red,
-        Color::DarkBlue => AnsiColor::Blue,
-        Color::DarkCyan => AnsiColor::Cyan,
-        _ => return one_line(word),
-    };
-    let style = color.on_default();
-    format!("{style}{}{style:#}", one_line(word))
-}
-
 #[cfg(test)]
 mod tests {
     use changelog_core::{Agent, AgentMode, Outcome, Status};
 
-    use crate::output::table::tests::{NOW, change, plain};
+    use crate::output::changes::tests::{NOW, change, plain};
 
     #[test]
     fn a_change_in_full_has_exact_times() {

@@ -6,11 +6,11 @@ use std::collections::HashSet;
 use comfy_table::{Attribute, Cell as DrawnCell, Color, ContentArrangement, Row, Table, presets};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use super::table::GAP as TABLE_GAP;
 use crate::base::text::one_line;
 
 /// The space after a column, in columns of the terminal.
-const GAP: usize = TABLE_GAP as usize;
+pub(super) const CELL_GAP: u16 = 2;
+const GAP: usize = CELL_GAP as usize;
 /// The width of the only text of a row before side columns are shown.
 const TEXT_WIDTH: usize = 40;
 /// The width of each of several texts before side columns are shown.
@@ -53,6 +53,11 @@ impl Cell {
             text: one_line(text.as_ref()),
             color: None,
         }
+    }
+
+    /// Returns the cell of a value that may be absent.
+    pub(crate) fn of(text: Option<impl AsRef<str>>) -> Self {
+        text.map(Self::new).unwrap_or_default()
     }
 
     pub(crate) fn color(mut self, color: Color) -> Self {
@@ -246,7 +251,7 @@ pub(super) fn cut(text: &str, width: usize) -> String {
 }
 
 /// Breaks a string into lines of a width, between words; a longer word is cut.
-fn wrap(text: &str, width: usize) -> String {
+pub(super) fn wrap(text: &str, width: usize) -> String {
     let mut wrapped = String::new();
     let mut used = 0;
     for word in text.split_whitespace() {
@@ -289,7 +294,7 @@ fn render(columns: &[FittedColumn]) -> String {
         table.add_row(cells.collect::<Vec<_>>());
     }
     for column in table.column_iter_mut() {
-        column.set_padding((0, TABLE_GAP));
+        column.set_padding((0, CELL_GAP));
     }
     table.trim_fmt()
 }

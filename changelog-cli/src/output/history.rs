@@ -1,12 +1,9 @@
 //! The history of a change.
 
 use changelog_core::{Action, ActorType, HistoryActor, HistoryEntry, Timestamp};
-use comfy_table::{ContentArrangement, Table, presets};
 
-use super::differences;
-use super::fields::Record;
-use super::table::{GAP, text};
-use crate::base::text::or_empty;
+use super::record::Record;
+use super::{differences, plain};
 use crate::base::time::relative;
 
 impl Record for HistoryEntry {
@@ -15,10 +12,6 @@ impl Record for HistoryEntry {
         "id", "at", "action", "by", "by_type", "by_id", "changes", "reason",
     ];
 
-    fn id(&self) -> String {
-        self.id.to_string()
-    }
-
     fn cells(&self) -> Vec<String> {
         vec![
             self.id.to_string(),
@@ -26,33 +19,20 @@ impl Record for HistoryEntry {
             self.action.to_string(),
             self.by.name.clone(),
             self.by.kind.to_string(),
-            or_empty(self.by.id),
+            self.by.id.map(|id| id.to_string()).unwrap_or_default(),
             differences::summary(&self.changes),
-            or_empty(self.reason.as_ref()),
+            self.reason.clone().unwrap_or_default(),
         ]
     }
 }
 
 /// Draws a table that says when who did what.
 pub(crate) fn table(entries: &[HistoryEntry], width: Option<u16>, now: Timestamp) -> String {
-    let mut table = Table::new();
-    table
-        .load_style(presets::NOTHING)
-        .set_content_arrangement(ContentArrangement::Disabled)
-        .set_header(["WHEN", "WHO", "WHAT"]);
-    if let Some(width) = width {
-        table
-            .set_content_arrangement(ContentArrangement::Dynamic)
-            .set_width(width);
-    }
-    for entry in entries {
+    let rows = entries.iter().map(|entry| {
         let when = format!("{} ({})", entry.at, relative(entry.at, now));
-        table.add_row([text(&when), text(&who(&entry.by)), text(&what(entry))]);
-    }
-    for column in table.column_iter_mut() {
-        column.set_padding((0, GAP));
-    }
-    table.trim_fmt()
+        [when, who(&entry.by), what(entry)].map(|text| plain::cell(&text))
+    });
+    plain::draw(&["WHEN", "WHO", "WHAT"], rows, width)
 }
 
 fn who(by: &HistoryActor) -> String {
@@ -76,7 +56,7 @@ fn what(entry: &HistoryEntry) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::table::tests::{NOW, plain};
+    use super::super::changes::tests::{NOW, plain};
     use super::*;
     use serde_json::json;
 

@@ -31,10 +31,15 @@ pub(super) fn reduced_document(mut document: Value, fields: &[String]) -> Value 
     document
 }
 
+/// Formats a value as a cell of CSV: texts as they are, lists of texts separated by `;`.
 pub(super) fn csv_cell(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
+        Value::Array(items) if items.iter().all(Value::is_string) => {
+            let texts: Vec<&str> = items.iter().filter_map(Value::as_str).collect();
+            texts.join(";")
+        }
         other => other.to_string(),
     }
 }

@@ -2,13 +2,11 @@
 
 use changelog_core::Page;
 use serde_json::Value;
-use std::io::Write;
 
-use super::fields::Record;
 use super::format::Format;
 use super::json::encode_failure;
-use super::table::{self, Context};
-use super::{HEADER, Output, find_column, write_failure};
+use super::record::{Context, Record, columns};
+use super::{HEADER, Output, find_column};
 use crate::base::failure::{Outcome, note};
 use crate::base::time;
 
@@ -30,7 +28,7 @@ impl Output {
                 self.csv(T::COLUMNS.iter().map(|name| (*name).to_owned()).collect())
             }
             Format::Csv => {
-                let known = table::columns::<T>();
+                let known = columns::<T>();
                 let chosen = self.columns.iter();
                 let names = chosen.filter_map(|name| find_column(&known, name));
                 let names = names.map(|column| column.name.to_owned()).collect();
@@ -50,8 +48,7 @@ impl Output {
                     _ => ",\n    ",
                 };
                 let text = self.encode_record(record, true)?;
-                write!(self.out, "{start}{}", text.replace('\n', "\n    "))
-                    .map_err(|error| write_failure(&error))
+                self.write(&format!("{start}{}", text.replace('\n', "\n    ")))
             }
             Format::Json | Format::Yaml => {
                 let row = serde_json::to_value(record).map_err(encode_failure)?;
@@ -65,7 +62,7 @@ impl Output {
                     rows: &[],
                     now: time::now(),
                 };
-                let known = table::columns::<T>();
+                let known = columns::<T>();
                 let mut cells = Vec::new();
                 for name in &self.columns {
                     if let Some(at) = T::COLUMNS.iter().position(|column| column == name) {
@@ -76,9 +73,7 @@ impl Output {
                 }
                 self.csv(cells)
             }
-            Format::Table | Format::Ids => {
-                writeln!(self.out, "{}", record.id()).map_err(|error| write_failure(&error))
-            }
+            Format::Table | Format::Ids => self.write(&format!("{}\n", record.id())),
         }
     }
 
@@ -92,11 +87,9 @@ impl Output {
                 0 => ("{\n  \"data\": [", ""),
                 _ => ("", "\n  "),
             };
-            writeln!(
-                self.out,
-                "{start}{end}],\n  \"count\": {count},\n  \"page\": 1,\n  \"per_page\": {per_page},\n  \"total_pages\": {pages}\n}}"
-            )
-            .map_err(|error| write_failure(&error))?;
+            self.write(&format!(
+                "{start}{end}],\n  \"count\": {count},\n  \"page\": 1,\n  \"per_page\": {per_page},\n  \"total_pages\": {pages}\n}}\n"
+            ))?;
         } else if self.is_document() {
             let page = Page {
                 data: std::mem::take(&mut self.list.rows),
@@ -128,7 +121,7 @@ impl Output {
             note("watching for changes; press Ctrl-C to stop");
         }
         if self.format == Format::Table && self.terminal {
-            let header = header(self.size.map(|(width, _)| width));
+            let header = header(self.width());
             return self.text(&format!("{HEADER}{header}{HEADER:#}"));
         }
         Ok(())
@@ -142,8 +135,8 @@ impl Output {
         line: impl FnOnce(&T, Option<u16>) -> String,
     ) -> Outcome {
         if self.format == Format::Table {
-            let line = line(record, self.size.map(|(width, _)| width));
-            writeln!(self.out, "{line}").map_err(|error| write_failure(&error))?;
+            let line = line(record, self.width());
+            self.write(&format!("{line}\n"))?;
         } else {
             self.next(record)?;
         }

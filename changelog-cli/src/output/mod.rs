@@ -1,17 +1,20 @@
 //! Results on standard output: for people, for programs, and through pipes that
 //! may be closed at any time. Nothing else prints there.
 
+mod catalog;
+pub(crate) mod changes;
+mod colors;
 pub(crate) mod detail;
 pub(crate) mod differences;
-pub(crate) mod fields;
-mod fitted;
+pub(crate) mod fitted;
 pub(crate) mod flags;
 pub(crate) mod format;
 pub(crate) mod history;
 mod json;
 mod lists;
 mod pager;
-pub(crate) mod table;
+pub(crate) mod plain;
+pub(crate) mod record;
 mod transform;
 pub(crate) mod watched;
 
@@ -23,16 +26,15 @@ use changelog_core::{Change, Data, HistoryEntry, Page};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::base::failure::{Exit, Failure, Outcome, note, warn};
+use crate::base::failure::{Exit, Failure, Outcome, warn};
 use crate::base::text::grouped;
-use crate::base::time;
-use fields::Record;
+use crate::base::{failure, time};
 use fitted::FittedColumn;
 use flags::OutputFlags;
 use format::Format;
 use json::{csv_cell, encode, encode_failure, escaped, reduced, reduced_document};
 use lists::List;
-use table::{Column, Context};
+use record::{Column, Context, Record, columns};
 use transform::{Printed, Transform};
 
 const HEADER: anstyle::Style = anstyle::Style::new().bold();
@@ -137,7 +139,7 @@ impl Output {
         {
             return Ok(());
         }
-        writeln!(self.out, "{text}").map_err(|error| write_failure(&error))?;
+        self.write(&format!("{text}\n"))?;
         self.flush()
     }
 
@@ -192,8 +194,7 @@ impl Output {
                     .iter()
                     .filter_map(|record| record.get("id")?.as_str())
                 {
-                    writeln!(self.out, "{}", printable(id))
-                        .map_err(|error| write_failure(&error))?;
+                    self.write(&format!("{}\n", printable(id)))?;
                 }
                 self.flush()
             }
@@ -207,27 +208,25 @@ impl Output {
         detail: impl FnOnce(&T) -> String,
     ) -> Outcome {
         match self.format {
-            Format::Table if !self.columns.is_empty() => {
-                self.table(std::slice::from_ref(record), &[])
-            }
-            Format::Table => self.text(&detail(record)),
+            Format::Table if self.columns.is_empty() => self.text(&detail(record)),
             Format::Json | Format::Yaml => self.document(&Data { data: record }),
-            Format::Ndjson | Format::Csv | Format::Ids => {
-                self.begin::<T>()?;
-                self.next(record)?;
-                self.flush()
-            }
+            _ => self.records(std::slice::from_ref(record)),
         }
     }
 
-    /// Writes a whole list; for people, a table with `columns`.
-    pub(crate) fn records<T: Record>(&mut self, records: &[T], columns: &[&str]) -> Outcome {
+    /// Writes a whole list; for people, a table with the usual columns.
+    pub(crate) fn records<T: Record>(&mut self, records: &[T]) -> Outcome {
+        self.records_with(&T::usual(), records)
+    }
+
+    /// Writes a whole list; for people, a table with these columns.
+    pub(crate) fn records_with<T: Record>(&mut self, usual: &[&str], records: &[T]) -> Outcome {
         match self.format {
             Format::Table if records.is_empty() => {
-                note(&format!("no {}", T::PLURAL));
+                self.note(&format!("no {}", T::PLURAL));
                 Ok(())
             }
-            Format::Table => self.table(records, columns),
+            Format::Table => self.table(records, usual),
             Format::Json | Format::Yaml => self.document(&Data { data: records }),
             Format::Ndjson | Format::Csv | Format::Ids => {
                 self.begin::<T>()?;
@@ -244,30 +243,29 @@ impl Output {
         match self.format {
             Format::Table => self.changes(page),
             Format::Json | Format::Yaml => self.document(page),
-            Format::Ndjson | Format::Csv | Format::Ids => self.records(&page.data, &[]),
+            Format::Ndjson | Format::Csv | Format::Ids => self.records(&page.data),
         }
     }
 
     /// Writes the history of a change; for people, with everything in full.
     pub(crate) fn history(&mut self, entries: &[HistoryEntry]) -> Outcome {
         if self.format == Format::Table && self.columns.is_empty() {
-            let width = self.size.map(|(width, _)| width);
-            return self.text(&history::table(entries, width, time::now()));
+            return self.text(&history::table(entries, self.width(), time::now()));
         }
-        self.records(entries, &[])
+        self.records(entries)
     }
 
     fn changes(&mut self, page: &Page<Change>) -> Outcome {
         if page.data.is_empty() {
-            note(&match page.count {
+            self.note(&match page.count {
                 0 => "no changes match".to_owned(),
                 _ => format!("no such page; the last page is {}", page.total_pages),
             });
             return Ok(());
         }
-        self.table(&page.data, &table::CHANGES)?;
+        self.table(&page.data, &Change::usual())?;
         if self.terminal && page.page < page.total_pages {
-            note(&format!(
+            self.note(&format!(
                 "Showing {} of {} changes. Next page: --page {}; everything: --all",
                 page.data.len(),
                 grouped(page.count),
@@ -288,21 +286,14 @@ impl Output {
         } else {
             self.columns.iter().map(String::as_str).collect()
         };
-        let known = table::columns::<T>();
-        let mut columns = Vec::new();
-        for name in chosen {
-            let Some(column) = find_column(&known, name) else {
-                continue;
-            };
-            let cells = records.iter().map(|record| column.cell(record, &context));
-            columns.push(FittedColumn {
-                header: column.header(),
-                kind: column.kind,
-                cells: cells.collect(),
-            });
-        }
-        let width = self.size.map(|(width, _)| width);
-        let drawn = fitted::draw(columns, width, !self.columns.is_empty());
+        let known = columns::<T>();
+        let columns = chosen.iter().filter_map(|name| find_column(&known, name));
+        let columns = columns.map(|column| FittedColumn {
+            header: column.header(),
+            kind: column.kind,
+            cells: (records.iter().map(|record| column.cell(record, &context))).collect(),
+        });
+        let drawn = fitted::draw(columns.collect(), self.width(), !self.columns.is_empty());
         self.text(&drawn.text)?;
         if !drawn.hidden.is_empty() {
             let advice = if self.columns.is_empty() {
@@ -310,12 +301,29 @@ impl Output {
             } else {
                 ""
             };
-            note(&format!(
-                "hidden at this width: {}{advice}",
-                drawn.hidden.join(", ")
-            ));
+            let hidden = drawn.hidden.join(", ");
+            self.note(&format!("hidden at this width: {hidden}{advice}"));
         }
         Ok(())
+    }
+
+    /// Prints a note about the result on standard error, as wide as the terminal.
+    pub(crate) fn note(&self, message: &str) {
+        match self.width() {
+            Some(width) => failure::note(&fitted::wrap(message, usize::from(width))),
+            None => failure::note(message),
+        }
+    }
+
+    /// Returns the width of the terminal; `None` if there is none.
+    fn width(&self) -> Option<u16> {
+        self.size.map(|(width, _)| width)
+    }
+
+    /// Writes text as it is.
+    fn write(&mut self, text: &str) -> Outcome {
+        let written = self.out.write_all(text.as_bytes());
+        written.map_err(|error| write_failure(&error))
     }
 
     /// Flushes the output.
@@ -363,7 +371,7 @@ impl Output {
             }
             None => self.encode_record(value, false)? + "\n",
         };
-        write!(self.out, "{text}").map_err(|error| write_failure(&error))
+        self.write(&text)
     }
 
     /// Encodes a record with the chosen fields.
@@ -426,10 +434,7 @@ fn find_column<'a, T: Record>(known: &'a [Column<T>], name: &str) -> Option<&'a 
     let found = known.iter().find(|column| column.name == name);
     if found.is_none() {
         let names: Vec<&str> = known.iter().map(|column| column.name).collect();
-        warn(&format!(
-            "there is no column {name} here; the columns are {}",
-            names.join(", ")
-        ));
+        warn(&flags::unknown("column", name, &names));
     }
     found
 }

@@ -8,11 +8,10 @@ use chrono::Local;
 use serde::Serialize;
 use unicode_width::UnicodeWidthStr;
 
-use super::detail::colored;
+use super::colors::{colored, risk_color, status_color};
 use super::differences;
-use super::fields::Record;
 use super::fitted::{cut, prefix};
-use super::table::{risk_color, status_color};
+use super::record::Record;
 use crate::base::text::one_line;
 
 const COLUMN_COUNT: usize = csv::COLUMNS.len() + 2;
@@ -62,10 +61,6 @@ impl Watched {
 impl Record for Watched {
     const PLURAL: &'static str = "changes";
     const COLUMNS: &'static [&'static str] = &COLUMNS;
-
-    fn id(&self) -> String {
-        self.change.id.to_string()
-    }
 
     fn cells(&self) -> Vec<String> {
         let mut cells = vec![self.event.to_string()];
@@ -165,7 +160,7 @@ fn line_at(change: &Change, at: Timestamp, title: &str, width: Option<u16>) -> S
 
 #[cfg(test)]
 mod tests {
-    use super::super::table::tests::{change, plain};
+    use super::super::changes::tests::{change, plain};
     use super::*;
     use serde_json::json;
 

@@ -14,7 +14,7 @@ use crate::environment::app::App;
 use crate::environment::last_change;
 use crate::input::change_ref::{ChangeRef, LAST};
 use crate::input::message::prompts::prompt_failure;
-use crate::output::table::shown_time;
+use crate::output::changes::shown_time;
 
 /// How many changes are offered to choose from.
 const OFFERED_CHANGES: u64 = 25;

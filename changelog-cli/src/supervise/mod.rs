@@ -9,19 +9,22 @@
 //! that it sends itself; for other signals, a witness shows whether they were
 //! sent to the whole group; see [`witness`].
 
-#[cfg(unix)]
 mod event;
-#[cfg(unix)]
 mod process;
-#[cfg(unix)]
 mod relay;
-#[cfg(unix)]
 pub(crate) mod witness;
 
+use std::ffi::{OsStr, OsString};
 use std::io;
+use std::os::unix::process::ExitStatusExt;
 use std::process::{ChildStdout, Command, ExitStatus};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread;
 
+use rustix::process::Pid;
 use tokio::sync::oneshot;
+
+use event::Event;
 
 /// A running command.
 pub(crate) struct Supervised {
@@ -42,15 +45,7 @@ impl Supervised {
 
 /// Starts a command. From then on, signals no longer end this process: it passes
 /// them on and ends after the command.
-#[cfg(unix)]
 pub(crate) fn start(mut command: Command) -> io::Result<Supervised> {
-    use std::ffi::{OsStr, OsString};
-    use std::sync::{Arc, Mutex, PoisonError, mpsc};
-    use std::thread;
-
-    use event::Event;
-    use rustix::process::Pid;
-
     let mut signals = relay::signals()?;
     let handle = signals.handle();
     let (events, received) = mpsc::channel();
@@ -106,27 +101,10 @@ pub(crate) fn start(mut command: Command) -> io::Result<Supervised> {
     })
 }
 
-#[cfg(not(unix))]
-pub(crate) fn start(mut command: Command) -> io::Result<Supervised> {
-    let mut child = command.spawn()?;
-    let id = child.id();
-    let stdout = child.stdout.take();
-    let (sender, ended) = oneshot::channel();
-    std::thread::spawn(move || {
-        let _ = sender.send(child.wait());
-    });
-    Ok(Supervised {
-        pid: id,
-        stdout,
-        ended,
-    })
-}
-
 /// Returns the exit code as a shell does: 128 plus the number of the signal that
 /// ended the command.
 pub(crate) fn code(status: ExitStatus) -> u8 {
-    #[cfg(unix)]
-    if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
+    if let Some(signal) = status.signal() {
         return u8::try_from(128 + signal).unwrap_or(u8::MAX);
     }
     status

@@ -1,11 +1,11 @@
 //! The checks of `chlog doctor`, and their table.
 
-use comfy_table::{Cell, Color, ContentArrangement, Table, presets};
+use comfy_table::{Cell, Color};
 use serde::Serialize;
 
 use crate::base::failure::{Exit, Failure};
 use crate::base::text::one_line;
-use crate::output::table::{GAP, text};
+use crate::output::plain::{self, cell};
 
 /// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -85,12 +85,7 @@ impl Report {
 
 /// Draws the checks as a table, with the advice below each.
 pub(super) fn table(checks: &[Check]) -> String {
-    let mut table = Table::new();
-    table
-        .load_style(presets::NOTHING)
-        .set_content_arrangement(ContentArrangement::Disabled)
-        .enforce_styling();
-    for check in checks {
+    let rows = checks.iter().map(|check| {
         let color = match check.verdict {
             Verdict::Ok => Color::DarkGreen,
             Verdict::Warning => Color::DarkYellow,
@@ -100,14 +95,11 @@ pub(super) fn table(checks: &[Check]) -> String {
         if let Some(advice) = &check.advice {
             found = format!("{found}\n{}", one_line(advice));
         }
-        table.add_row(vec![
-            text(check.verdict.as_str()).fg(color),
-            text(check.name),
+        [
+            cell(check.verdict.as_str()).fg(color),
+            cell(check.name),
             Cell::new(found),
-        ]);
-    }
-    for column in table.column_iter_mut() {
-        column.set_padding((0, GAP));
-    }
-    table.trim_fmt()
+        ]
+    });
+    plain::draw(&[], rows, None)
 }

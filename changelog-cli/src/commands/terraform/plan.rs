@@ -29,16 +29,14 @@ pub(super) async fn run(mut app: App, flags: Flags, path: &Path) -> Outcome {
 
 /// Reads a plan from a file; `-` is standard input.
 pub(super) fn read(path: &Path) -> Outcome<Plan> {
-    let name = path.display();
     let plan = if path == Path::new("-") {
         Plan::read(io::stdin().lock().take(MAX_PLAN))
     } else {
-        let file = File::open(path)
-            .map_err(|error| Failure::usage(format!("cannot read {name}: {error}")))?;
+        let file = File::open(path).map_err(|error| Failure::unreadable(path, error))?;
         Plan::read(BufReader::new(file).take(MAX_PLAN))
     };
     plan.map_err(|error| {
-        Failure::usage(format!("cannot read {name}: {error}"))
+        Failure::unreadable(path, error)
             .hint("create it with: terraform show -json PLANFILE > plan.json")
     })
 }

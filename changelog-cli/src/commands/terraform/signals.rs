@@ -1,18 +1,16 @@
 //! Interruptions while Terraform runs and afterwards.
 
+use tokio::signal::unix::{SignalKind, signal};
+
 use crate::base::failure::{Failure, Outcome};
 
 /// Ignores interruptions from now on: Terraform gets them too, and ends in its
 /// own way.
 pub(super) fn ignore_signals() {
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        // A signal with a listener does not end this process, even if the
-        // listener is dropped.
-        for kind in [SignalKind::interrupt(), SignalKind::terminate()] {
-            drop(signal(kind));
-        }
+    // A signal with a listener does not end this process, even if the listener is
+    // dropped.
+    for kind in [SignalKind::interrupt(), SignalKind::terminate()] {
+        drop(signal(kind));
     }
 }
 
@@ -26,16 +24,12 @@ pub(super) async fn until_interrupted<T>(work: impl Future<Output = Outcome<T>>)
 
 /// Waits for an interruption or a termination.
 async fn interrupted() {
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        if let Ok(mut terminated) = signal(SignalKind::terminate()) {
-            tokio::select! {
-                _ = terminated.recv() => {}
-                _ = tokio::signal::ctrl_c() => {}
-            }
-            return;
-        }
+    let Ok(mut terminated) = signal(SignalKind::terminate()) else {
+        let _ = tokio::signal::ctrl_c().await;
+        return;
+    };
+    tokio::select! {
+        _ = terminated.recv() => {}
+        _ = tokio::signal::ctrl_c() => {}
     }
-    let _ = tokio::signal::ctrl_c().await;
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::Message;
-use super::file::{read, unreadable};
+use super::file::read;
 use super::saved::SavedText;
 use crate::base::failure::{Exit, Failure, Outcome};
 use crate::base::prompting::is_interactive;
@@ -27,8 +27,7 @@ pub(crate) fn from_editor(title: &str, description: Option<&str>) -> Outcome<(Me
 /// there is a user.
 pub(crate) fn recover(in_editor: bool) -> Outcome<(Message, SavedText)> {
     let saved = SavedText::last()?;
-    let text = fs::File::open(saved.path()).and_then(read);
-    let text = text.map_err(|error| unreadable(saved.path(), &error))?;
+    let text = text_of(&saved)?;
     let message = Message::parse(above_scissors(&text));
     let editor = editor().filter(|_| in_editor || is_interactive());
     let Some(editor) = editor else {
@@ -53,8 +52,7 @@ fn template(title: &str, description: Option<&str>) -> String {
 fn edit_text(editor: &OsString, template: &str, saved: SavedText) -> Outcome<(Message, SavedText)> {
     let failed = |error: io::Error| Failure::new(Exit::Other, format!("cannot edit: {error}"));
     let status = run_editor(editor, saved.path()).map_err(failed)?;
-    let text = fs::File::open(saved.path()).and_then(read);
-    let text = text.map_err(|error| unreadable(saved.path(), &error))?;
+    let text = text_of(&saved)?;
     let message = Message::parse(above_scissors(&text));
     let is_new = text != template && !message.title.is_empty();
     if is_new {
@@ -85,6 +83,11 @@ fn edit_text(editor: &OsString, template: &str, saved: SavedText) -> Outcome<(Me
     Ok((message, saved))
 }
 
+fn text_of(saved: &SavedText) -> Outcome<String> {
+    let text = fs::File::open(saved.path()).and_then(read);
+    text.map_err(|error| Failure::unreadable(saved.path(), error))
+}
+
 fn editor() -> Option<OsString> {
     ["VISUAL", "EDITOR"]
         .iter()
@@ -93,7 +96,6 @@ fn editor() -> Option<OsString> {
 }
 
 /// Runs an editor, which may have flags, such as `code --wait`.
-#[cfg(unix)]
 fn run_editor(editor: &OsString, path: &Path) -> io::Result<std::process::ExitStatus> {
     let mut script = editor.clone();
     script.push(" \"$1\"");
@@ -103,11 +105,6 @@ fn run_editor(editor: &OsString, path: &Path) -> io::Result<std::process::ExitSt
         .arg("chlog")
         .arg(path)
         .status()
-}
-
-#[cfg(not(unix))]
-fn run_editor(editor: &OsString, path: &Path) -> io::Result<std::process::ExitStatus> {
-    Command::new(editor).arg(path).status()
 }
 
 /// Returns the text above the scissors line.

@@ -1,7 +1,8 @@
 //! A message from a file or a pipe.
 
 use std::fs;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek};
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Duration;
 
@@ -31,7 +32,7 @@ pub(crate) async fn text_of(path: &Path) -> Outcome<String> {
         return piped_text().await;
     }
     let text = fs::File::open(path).and_then(read);
-    text.map_err(|error| unreadable(path, &error))
+    text.map_err(|error| Failure::unreadable(path, error))
 }
 
 /// Reads a message from a file; `-` is standard input.
@@ -71,18 +72,11 @@ pub(crate) fn is_script() -> bool {
 }
 
 /// Returns whether an input is a file whose beginning has been read.
-#[cfg(unix)]
-fn is_partly_read(input: &impl std::os::fd::AsFd) -> bool {
-    use std::io::Seek;
+fn is_partly_read(input: &impl AsFd) -> bool {
     let file = input.as_fd().try_clone_to_owned().map(fs::File::from);
     // A pipe has no position.
     file.and_then(|mut file| file.stream_position())
         .is_ok_and(|position| position > 0)
-}
-
-#[cfg(not(unix))]
-fn is_partly_read(_input: &io::Stdin) -> bool {
-    false
 }
 
 /// Reads a message from standard input; none if it is blank.
@@ -118,15 +112,10 @@ pub(super) fn read(from: impl Read) -> io::Result<String> {
     Ok(text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned())
 }
 
-pub(super) fn unreadable(path: &Path, error: &io::Error) -> Failure {
-    Failure::usage(format!("cannot read {}: {error}", path.display()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[cfg(unix)]
     #[test]
     fn a_file_that_was_begun_is_recognized() {
         let mut file = tempfile::tempfile().unwrap();

@@ -87,11 +87,7 @@ impl Drop for SavedText {
 }
 
 fn write(path: &Path, text: &str) -> Outcome {
-    let written = private_fs::write(path, text.as_bytes(), |_| Ok(()));
-    written.map(drop).map_err(|error| {
-        let path = path.display();
-        Failure::new(Exit::Other, format!("cannot write {path}: {error}"))
-    })
+    private_fs::write(path, text.as_bytes()).map_err(|error| Failure::unwritable(path, &error))
 }
 
 /// Lists the texts, oldest first.

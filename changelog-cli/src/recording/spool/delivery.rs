@@ -74,8 +74,7 @@ pub(crate) struct Report {
 }
 
 impl Delivery {
-    /// Prepares to send waiting changes after a command; none if there are
-    /// none.
+    /// Prepares to send waiting changes; none if there are none.
     pub(crate) fn if_needed(app: &App) -> Option<Self> {
         let directory = folder::directory()?;
         if folder::paths(&directory).ok()?.is_empty() && !journal::any(&directory) {
@@ -104,7 +103,7 @@ impl Delivery {
     /// Sends waiting changes after a command, if the command reached the
     /// server; prints the reminder if it is due.
     pub(crate) async fn after(app: &App) {
-        if !app.unavailable().get()
+        if !app.is_unavailable()
             && let Some(delivery) = Self::if_needed(app)
         {
             delivery.send_briefly().await;
@@ -363,7 +362,7 @@ pub(crate) async fn retry(ids: &[String]) -> Outcome<(usize, Vec<String>)> {
     let mut missing = ids.to_vec();
     let mut count = 0;
     for folder in [directory.clone(), folder::rejected(&directory)] {
-        for file in SpoolFile::read_all(&folder).map_err(|error| unusable(&error))? {
+        for file in SpoolFile::read_all(&folder)? {
             let id = file.id();
             if !ids.is_empty() && !ids.contains(&id) {
                 continue;

@@ -134,8 +134,7 @@ impl SpoolEntry {
 
     /// Creates or replaces a file.
     pub(super) fn write_to(&self, path: &Path) -> io::Result<()> {
-        private_fs::write(path, self.to_json().as_bytes(), |_| Ok(()))?;
-        Ok(())
+        private_fs::write(path, self.to_json().as_bytes())
     }
 }
 
@@ -158,8 +157,8 @@ impl SpoolFile {
     }
 
     /// Reads all files of a directory, oldest first.
-    pub(crate) fn read_all(directory: &Path) -> io::Result<Vec<Self>> {
-        let paths = folder::paths(directory)?;
+    pub(crate) fn read_all(directory: &Path) -> Outcome<Vec<Self>> {
+        let paths = folder::paths(directory).map_err(|error| folder::unusable(&error))?;
         Ok(paths.into_iter().filter_map(Self::read).collect())
     }
 

@@ -5,21 +5,9 @@ use serde::Serialize;
 
 use super::entry::SpoolFile;
 use crate::base::failure::Cause;
-use crate::base::text::or_empty;
 use crate::base::time::relative;
-use crate::output::fields::Record;
-use crate::output::table::{Cell, Column, Kind};
-
-/// The columns of `chlog spool status`.
-pub(crate) const COLUMNS: [&str; 7] = [
-    "kept",
-    "state",
-    "title",
-    "reason",
-    "url",
-    "organization",
-    "id",
-];
+use crate::output::fitted::{Cell, Kind};
+use crate::output::record::{Column, Record};
 
 /// A row of `chlog spool status`.
 #[derive(Serialize)]
@@ -93,28 +81,10 @@ impl Record for SpoolItem {
         "reason",
     ];
 
-    fn id(&self) -> String {
-        self.id.clone()
-    }
-
-    fn cells(&self) -> Vec<String> {
-        vec![
-            self.id.clone(),
-            self.state.to_owned(),
-            self.title.clone(),
-            self.url.clone(),
-            or_empty(self.organization),
-            self.key_fingerprint.clone(),
-            or_empty(self.kept_at),
-            self.reason.clone(),
-        ]
-    }
-
     fn columns() -> Vec<Column<Self>> {
         vec![
             Column::new("kept", Kind::Fixed, |item: &Self, context| {
-                let kept = item.kept_at.map(|at| relative(at, context.now));
-                Cell::new(kept.unwrap_or_default())
+                Cell::of(item.kept_at.map(|at| relative(at, context.now)))
             }),
             Column::new("state", Kind::Fixed, |item: &Self, _| Cell::new(item.state)),
             Column::new("title", Kind::Text, |item: &Self, _| Cell::new(&item.title)),
@@ -127,21 +97,5 @@ impl Record for SpoolItem {
             }),
             Column::new("id", Kind::Id, |item: &Self, _| Cell::new(&item.id)),
         ]
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_column_can_be_chosen() {
-        let names = crate::output::table::all_column_names();
-        for column in SpoolItem::columns() {
-            assert!(names.contains(column.name), "{}", column.name);
-        }
-        for name in COLUMNS.iter().chain(SpoolItem::COLUMNS) {
-            assert!(names.contains(*name), "{name}");
-        }
     }
 }

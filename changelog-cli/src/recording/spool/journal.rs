@@ -6,6 +6,7 @@
 
 use std::fs::{self, File, TryLockError};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -66,7 +67,7 @@ impl Journal {
 
 /// Writes a file that is locked before it gets its name.
 fn write_locked(path: &Path, entry: &SpoolEntry) -> io::Result<File> {
-    private_fs::write(path, entry.to_json().as_bytes(), File::lock)
+    private_fs::write_prepared(path, entry.to_json().as_bytes(), File::lock)
 }
 
 pub(super) fn runs(spool: &Path) -> PathBuf {
@@ -154,18 +155,11 @@ fn start_of(pid: u32) -> Option<String> {
 
 /// Returns whether a path still names this file: [`Journal::update`] may have
 /// replaced it.
-#[cfg(unix)]
 fn is_at(file: &File, path: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt;
     match (file.metadata(), fs::metadata(path)) {
         (Ok(one), Ok(other)) => (one.dev(), one.ino()) == (other.dev(), other.ino()),
         _ => false,
     }
-}
-
-#[cfg(not(unix))]
-fn is_at(_file: &File, path: &Path) -> bool {
-    path.exists()
 }
 
 #[cfg(all(test, target_os = "linux"))]

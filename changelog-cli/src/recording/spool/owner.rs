@@ -54,7 +54,7 @@ impl Owner {
         }
         if let Some(path) = self.path() {
             // On failure the server is asked again next time.
-            let _ = private_fs::write(&path, organization.to_string().as_bytes(), |_| Ok(()));
+            let _ = private_fs::write(&path, organization.to_string().as_bytes());
         }
     }
 

@@ -5,9 +5,9 @@ use serde::Serialize;
 
 use super::entry::SpoolEntry;
 use crate::base::failure::{Failure, Outcome};
-use crate::base::text::{one_line, or_empty};
+use crate::base::text::one_line;
 use crate::output::Output;
-use crate::output::fields::Record;
+use crate::output::record::Record;
 
 /// A queued change or update. Commands accept its id in place of that of the change.
 #[derive(Debug, Serialize)]
@@ -63,18 +63,4 @@ impl Queued {
 impl Record for Queued {
     const PLURAL: &'static str = "queued changes";
     const COLUMNS: &'static [&'static str] = &["id", "title", "risk_level", "status", "queued"];
-
-    fn id(&self) -> String {
-        self.id.clone()
-    }
-
-    fn cells(&self) -> Vec<String> {
-        vec![
-            self.id.clone(),
-            or_empty(self.title.as_deref()),
-            or_empty(self.risk_level.as_ref()),
-            or_empty(self.status.as_ref()),
-            self.is_in_spool.to_string(),
-        ]
-    }
 }
