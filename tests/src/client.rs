@@ -109,6 +109,16 @@ impl TestClient {
         )
     }
 
+    /// Creates a service with this name and returns its id.
+    pub async fn service(&self, name: &str) -> String {
+        self.create("/api/services", json!({ "name": name })).await
+    }
+
+    /// Creates a host with this name and returns its id.
+    pub async fn host(&self, name: &str) -> String {
+        self.create("/api/hosts", json!({ "hostname": name })).await
+    }
+
     /// Creates a record, which must succeed, and returns its id.
     pub async fn create(&self, path: &str, body: Value) -> String {
         text(&self.post(path, body).await.data(201)["id"])

@@ -40,26 +40,20 @@ impl RawConnection {
         let socket = TcpSocket::new_v4().expect("a socket");
         let source: SocketAddr = format!("{source}:0").parse().expect("an address");
         socket.bind(source).expect("the loopback network");
-        let address = address.parse().expect("an address");
-        Self(
-            socket
-                .connect(address)
-                .await
-                .expect("an accepted connection"),
-        )
+        Self::connect_socket(socket, address).await
     }
 
     /// Connects with a receive buffer of this many bytes.
     pub async fn connect_with_receive_buffer(address: &str, bytes: u32) -> Self {
         let socket = TcpSocket::new_v4().expect("a socket");
         socket.set_recv_buffer_size(bytes).expect("a size");
+        Self::connect_socket(socket, address).await
+    }
+
+    async fn connect_socket(socket: TcpSocket, address: &str) -> Self {
         let address = address.parse().expect("an address");
-        Self(
-            socket
-                .connect(address)
-                .await
-                .expect("an accepted connection"),
-        )
+        let connected = socket.connect(address).await;
+        Self(connected.expect("an accepted connection"))
     }
 
     /// Sends bytes; returns false when the other side has closed the connection.

@@ -95,12 +95,8 @@ async fn every_create_adds_one_entry(app: TestApp) {
 
 async fn every_update_records_the_changed_fields(app: TestApp) {
     let (key, browser) = (app.key(), app.browser().await);
-    let host = key
-        .create("/api/hosts", json!({ "hostname": "web-1" }))
-        .await;
-    let service = key
-        .create("/api/services", json!({ "name": "payments" }))
-        .await;
+    let host = key.host("web-1").await;
+    let service = key.service("payments").await;
     let change = key
         .create("/api/changes", json!({ "title": "Deploy", "tags": ["a"] }))
         .await;
@@ -183,9 +179,7 @@ async fn every_update_records_the_changed_fields(app: TestApp) {
 
 async fn refused_requests_add_no_entry(app: TestApp) {
     let (key, browser) = (app.key(), app.browser().await);
-    let host = key
-        .create("/api/hosts", json!({ "hostname": "web-1" }))
-        .await;
+    let host = key.host("web-1").await;
     key.post("/api/hosts", json!({ "hostname": "WEB-1" }))
         .await
         .is(409);
@@ -268,10 +262,8 @@ async fn limit_and_offset_select_a_page(app: TestApp) {
 
 async fn resource_filters_by_type(app: TestApp) {
     let (key, browser) = (app.key(), app.browser().await);
-    key.create("/api/hosts", json!({ "hostname": "web-1" }))
-        .await;
-    key.create("/api/services", json!({ "name": "payments" }))
-        .await;
+    key.host("web-1").await;
+    key.service("payments").await;
     key.change("Deploy").await;
     for (resource, label) in [
         ("host", "web-1"),

@@ -29,8 +29,8 @@ on_both!(
 
 /// Returns a request that would succeed for every endpoint that requires a key.
 async fn api_requests(key: &TestClient) -> Vec<(&'static str, String, Option<Value>)> {
-    let host = key.create("/api/hosts", json!({ "hostname": "h" })).await;
-    let service = key.create("/api/services", json!({ "name": "svc" })).await;
+    let host = key.host("h").await;
+    let service = key.service("svc").await;
     let change = key.change("a change").await;
     vec![
         ("GET", "/api/key".to_owned(), None),

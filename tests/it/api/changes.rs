@@ -426,12 +426,8 @@ async fn every_field_can_be_updated(app: TestApp) {
     let linked = full(&key).await;
     let id = key.create("/api/changes", linked.body).await;
     let path = format!("/api/changes/{id}");
-    let service = key
-        .create("/api/services", json!({ "name": "billing" }))
-        .await;
-    let host = key
-        .create("/api/hosts", json!({ "hostname": "web-2" }))
-        .await;
+    let service = key.service("billing").await;
+    let host = key.host("web-2").await;
     let mut expected = key.get(&path).await.data(200);
     for (field, value, shown, shown_value) in [
         ("title", json!("Deploy api 2.4"), "title", None),

@@ -23,9 +23,7 @@ async fn annotations(app: &TestApp, query: &str) -> Vec<Value> {
 
 async fn changes_are_points_and_regions(app: TestApp) {
     let key = app.key();
-    let service = key
-        .create("/api/services", json!({ "name": "pay, ments" }))
-        .await;
+    let service = key.service("pay, ments").await;
     for change in [
         json!({
             "title": "Deploy <b>payments</b> & more", "status": "rolled_back",

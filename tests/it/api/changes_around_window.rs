@@ -144,9 +144,7 @@ async fn places_of_the_window_are_counted(app: TestApp) {
 /// its parts, or in both.
 async fn places_next_to_a_burst_are_counted(app: TestApp) {
     let key = app.key();
-    let service = key
-        .create("/api/services", json!({ "name": "batch" }))
-        .await;
+    let service = key.service("batch").await;
     let post = async |environment: &str, at: &str, count: usize| {
         let change = json!({
             "title": "Run a batch", "occurred_at": at, "status": "completed",

@@ -89,9 +89,7 @@ fn ids(changes: &[Value]) -> Vec<String> {
 
 async fn changes_are_created_in_the_given_order(app: TestApp) {
     let (key, browser) = (app.key(), app.browser().await);
-    let service = key
-        .create("/api/services", json!({ "name": "payments" }))
-        .await;
+    let service = key.service("payments").await;
     let mut total = 0;
     for (number, size) in [1, 2, 500].into_iter().enumerate() {
         let tag = format!("round{size}");
@@ -249,9 +247,7 @@ async fn unknown_references_are_reported_and_create_nothing(app: TestApp) {
 async fn services_of_another_organization_are_not_found(app: TestApp) {
     let key = app.key();
     let stranger = app.with_key(&app.second_organization().key);
-    let theirs = stranger
-        .create("/api/services", json!({ "name": "theirs" }))
-        .await;
+    let theirs = stranger.service("theirs").await;
     let nowhere = Uuid::now_v7().to_string();
     let mut messages = Vec::new();
     for id in [&theirs, &nowhere] {

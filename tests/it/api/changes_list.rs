@@ -156,12 +156,8 @@ async fn a_page_past_the_end_is_empty(app: TestApp) {
 
 /// Creates eight changes that differ in every field that has a filter.
 async fn create_varied_changes(key: &TestClient) -> (String, String) {
-    let service = key
-        .create("/api/services", json!({ "name": "payments" }))
-        .await;
-    let host = key
-        .create("/api/hosts", json!({ "hostname": "web-1" }))
-        .await;
+    let service = key.service("payments").await;
+    let host = key.host("web-1").await;
     for (index, (risk, status, on_service, on_host, tags)) in [
         ("low", "planned", true, false, json!([])),
         ("low", "completed", true, true, json!(["a"])),

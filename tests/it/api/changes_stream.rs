@@ -425,8 +425,7 @@ pub(super) async fn first_line(app: &TestApp, watching: &ChlogWatch, body: Value
 async fn chlog_watch_reconnects_after_a_kill(mut app: TestApp) {
     app.move_to_own_address().await;
     let key = app.key();
-    key.create("/api/services", json!({ "name": "payments" }))
-        .await;
+    key.service("payments").await;
     crate::chlog::chlog(&app, &["watch", "--service", "nobody"]).exits_with(3);
     crate::chlog::chlog(&app, &["watch", "--risk", "extreme"]).exits_with(2);
 

@@ -100,8 +100,7 @@ async fn the_list_is_ordered_by_hostname(app: TestApp) {
 
 async fn hostnames_are_unique(app: TestApp) {
     let key = app.key();
-    key.create("/api/hosts", json!({ "hostname": "Web-1" }))
-        .await;
+    key.host("Web-1").await;
     for again in ["Web-1", "web-1", "WEB-1", "  web-1 "] {
         let answer = key.post("/api/hosts", json!({ "hostname": again })).await;
         answer.problem(409, "conflict");
@@ -110,8 +109,8 @@ async fn hostnames_are_unique(app: TestApp) {
     let list = key.get("/api/hosts").await.data(200);
     assert_eq!(each(&list, "hostname"), ["Web-1"]);
     // Only ASCII case is ignored.
-    key.create("/api/hosts", json!({ "hostname": "é" })).await;
-    key.create("/api/hosts", json!({ "hostname": "É" })).await;
+    key.host("é").await;
+    key.host("É").await;
 }
 
 async fn every_platform_and_environment_is_accepted(app: TestApp) {
@@ -247,11 +246,8 @@ async fn null_clears_optional_fields(app: TestApp) {
 
 async fn renaming_to_a_used_hostname_is_refused(app: TestApp) {
     let key = app.key();
-    key.create("/api/hosts", json!({ "hostname": "taken" }))
-        .await;
-    let id = key
-        .create("/api/hosts", json!({ "hostname": "free" }))
-        .await;
+    key.host("taken").await;
+    let id = key.host("free").await;
     let path = format!("/api/hosts/{id}");
     let answer = key
         .patch(&path, json!({ "hostname": "TAKEN", "os": "x" }))

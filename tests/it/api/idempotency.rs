@@ -118,9 +118,7 @@ async fn keys_are_separate_per_path_and_api_key(app: TestApp) {
 
 async fn a_conflict_is_stored_and_a_validation_error_is_not(app: TestApp) {
     let key = app.key();
-    let host = key
-        .create("/api/hosts", json!({ "hostname": "taken" }))
-        .await;
+    let host = key.host("taken").await;
     let body = json!({ "hostname": "taken" });
     let first = create(&key, "/api/hosts", "c", &body).await;
     first.problem(409, "conflict");

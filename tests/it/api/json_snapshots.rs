@@ -94,8 +94,7 @@ async fn problems(app: TestApp) {
     snapshot("unauthorized", &refused.problem(401, "unauthorized"));
     let refused = key.get("/api/changes?page=0").await;
     snapshot("malformed_query", &refused.problem(400, "malformed_query"));
-    key.create("/api/hosts", json!({ "hostname": "web-1" }))
-        .await;
+    key.host("web-1").await;
     let refused = key.post("/api/hosts", json!({ "hostname": "WEB-1" })).await;
     snapshot("conflict", &refused.problem(409, "conflict"));
     app.admin(&["org", "set-plan", &app.organization.id, "free"]);

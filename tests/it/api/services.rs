@@ -72,8 +72,7 @@ async fn the_list_is_ordered_by_name(app: TestApp) {
 
 async fn names_are_unique(app: TestApp) {
     let key = app.key();
-    key.create("/api/services", json!({ "name": "Payments" }))
-        .await;
+    key.service("Payments").await;
     for again in ["Payments", "payments", " PAYMENTS "] {
         let answer = key.post("/api/services", json!({ "name": again })).await;
         answer.problem(409, "conflict");
@@ -81,8 +80,7 @@ async fn names_are_unique(app: TestApp) {
     let list = key.get("/api/services").await.data(200);
     assert_eq!(each(&list, "name"), ["Payments"]);
     // A host may have the name of a service.
-    key.create("/api/hosts", json!({ "hostname": "Payments" }))
-        .await;
+    key.host("Payments").await;
 }
 
 async fn colors_must_be_hex(app: TestApp) {
@@ -144,9 +142,8 @@ async fn null_clears_optional_fields(app: TestApp) {
 
 async fn renaming_to_a_used_name_is_refused(app: TestApp) {
     let key = app.key();
-    key.create("/api/services", json!({ "name": "taken" }))
-        .await;
-    let id = key.create("/api/services", json!({ "name": "free" })).await;
+    key.service("taken").await;
+    let id = key.service("free").await;
     let path = format!("/api/services/{id}");
     let answer = key.patch(&path, json!({ "name": "Taken" })).await;
     answer.problem(409, "conflict");
@@ -222,13 +219,9 @@ async fn dependencies_must_exist(app: TestApp) {
     let key = app.key();
     let ledger = named(&app, "ledger").await;
     let other = app.with_key(&app.second_organization().key);
-    let foreign = other
-        .create("/api/services", json!({ "name": "mail" }))
-        .await;
+    let foreign = other.service("mail").await;
     let unknown = Uuid::now_v7().to_string();
-    let host = key
-        .create("/api/hosts", json!({ "hostname": "web-1" }))
-        .await;
+    let host = key.host("web-1").await;
     let path = format!("/api/services/{ledger}");
     for id in [foreign, unknown, host] {
         let body = json!({ "name": "payments", "depends_on": [ledger, id] });

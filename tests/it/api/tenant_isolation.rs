@@ -72,12 +72,8 @@ async fn records_of_another_organization_are_not_found(app: TestApp) {
 async fn records_of_another_organization_cannot_be_linked(app: TestApp) {
     let key = app.key();
     let other = app.with_key(&app.second_organization().key);
-    let service = key
-        .create("/api/services", json!({ "name": "payments" }))
-        .await;
-    let host = key
-        .create("/api/hosts", json!({ "hostname": "web-1" }))
-        .await;
+    let service = key.service("payments").await;
+    let host = key.host("web-1").await;
     let own = other.change("their own").await;
     let own = format!("/api/changes/{own}");
     for (field, id) in [("service_id", &service), ("host_id", &host)] {
@@ -112,12 +108,8 @@ async fn records_of_another_organization_cannot_be_linked(app: TestApp) {
 async fn records_of_another_organization_are_not_listed(app: TestApp) {
     let key = app.key();
     let other = app.with_key(&app.second_organization().key);
-    let service = key
-        .create("/api/services", json!({ "name": "payments" }))
-        .await;
-    let host = key
-        .create("/api/hosts", json!({ "hostname": "web-1" }))
-        .await;
+    let service = key.service("payments").await;
+    let host = key.host("web-1").await;
     let body = json!({
         "title": "secret deploy", "service_id": service, "host_id": host, "tags": ["t"],
         "risk_level": "high", "status": "completed", "occurred_at": "2026-01-01T00:00:00Z",
@@ -165,12 +157,8 @@ async fn names_are_unique_per_organization(app: TestApp) {
     let key = app.key();
     let other = app.with_key(&app.second_organization().key);
     for caller in [&key, &other] {
-        caller
-            .create("/api/hosts", json!({ "hostname": "web-1" }))
-            .await;
-        caller
-            .create("/api/services", json!({ "name": "payments" }))
-            .await;
+        caller.host("web-1").await;
+        caller.service("payments").await;
     }
     key.post("/api/hosts", json!({ "hostname": "web-1" }))
         .await

@@ -20,7 +20,7 @@ async fn certificates_of_a_private_authority_are_trusted_on_request(app: TestApp
     };
     let output = health(&[], "");
     assert_ne!(output.code, 0);
-    assert!(output.stderr.contains("certificate"), "{}", output.stderr);
+    output.says("certificate");
     health(&["--cacert", path], "").succeeds();
     health(&[], path).succeeds();
     // The flag overrides the variable.
@@ -29,6 +29,6 @@ async fn certificates_of_a_private_authority_are_trusted_on_request(app: TestApp
         let wrong = app.folder().join(wrong);
         let wrong = wrong.to_str().expect("a path");
         let output = health(&["--cacert", wrong], path).exits_with(2);
-        assert!(output.stderr.contains("certificates"), "{}", output.stderr);
+        output.says("certificates");
     }
 }

@@ -63,8 +63,7 @@ async fn names_and_ids_are_completed(app: TestApp) {
     for name in ["payments", "parcels", "search"] {
         key.create("/api/services", json!({ "name": name })).await;
     }
-    key.create("/api/hosts", json!({ "hostname": "web-1" }))
-        .await;
+    key.host("web-1").await;
     let id = key.change("A change").await;
     for line in [
         "chlog list --service ",
@@ -123,8 +122,7 @@ async fn names_of_a_profile_are_fetched_with_its_key(app: TestApp) {
 
 async fn names_are_cached_for_a_while(app: TestApp) {
     let key = app.key();
-    key.create("/api/services", json!({ "name": "payments" }))
-        .await;
+    key.service("payments").await;
     let line = "chlog list --service ";
     assert_eq!(complete_eventually(&app, line), ["payments"]);
     let folder = app.folder().join("cache/chlog/names");
@@ -142,8 +140,7 @@ async fn names_are_cached_for_a_while(app: TestApp) {
     let name = files[0].display().to_string();
     assert!(!text.contains(&app.organization.key) && !name.contains(&app.organization.key));
     // Names are fetched again only when the cached ones are old.
-    key.create("/api/services", json!({ "name": "search" }))
-        .await;
+    key.service("search").await;
     assert_eq!(complete_eventually(&app, line), ["payments"]);
     let mut cached: serde_json::Value = serde_json::from_str(&text).expect("JSON");
     let at = cached["services"]["at"].as_i64().expect("a time");
@@ -182,9 +179,7 @@ async fn a_hanging_or_dead_service_does_not_delay_completion(app: TestApp) {
         }
     }
     // Cached names are offered without the service.
-    app.key()
-        .create("/api/services", json!({ "name": "payments" }))
-        .await;
+    app.key().service("payments").await;
     let line = format!("chlog list --url {} --service ", app.url());
     assert_eq!(complete_eventually(&app, &line), ["payments"]);
     let folder = app.folder().join("cache/chlog/names");
@@ -250,9 +245,7 @@ fn complete_in_bash(app: &TestApp, words: &[&str]) -> String {
 }
 
 async fn bash_completes_after_an_equals_sign_and_the_command_to_run(app: TestApp) {
-    app.key()
-        .create("/api/services", json!({ "name": "payments" }))
-        .await;
+    app.key().service("payments").await;
     complete_eventually(&app, "chlog list --service ");
     let found = complete_in_bash(&app, &["chlog", "list", "--service", "=", "pay"]);
     assert_eq!(found.trim(), "payments");

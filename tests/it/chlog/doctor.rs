@@ -27,7 +27,7 @@ fn check<'a>(report: &'a Value, name: &str) -> &'a Value {
 }
 
 async fn a_working_setup_is_reported(app: TestApp) {
-    let output = chlog(&app, &["doctor", "--json"]).succeeds();
+    let output = chlog(&app, "doctor --json").succeeds();
     let report = output.json();
     assert_eq!(keys(&report), ["checks", "works"]);
     assert_eq!(report["works"], true);
@@ -47,8 +47,8 @@ async fn a_working_setup_is_reported(app: TestApp) {
     }
     let key = &app.organization.key;
     assert!(!output.stdout.contains(key.as_str()), "{}", output.stdout);
-    chlog(&app, &["service", "create", "web"]).succeeds();
-    chlog(&app, &["host", "create", "h"]).succeeds();
+    chlog(&app, "service create web").succeeds();
+    chlog(&app, "host create h").succeeds();
     // Settings are shown with their sources.
     let settings = "risk = \"high\"\n";
     std::fs::write(app.folder().join(".chlog.toml"), settings).expect("a file");
@@ -107,19 +107,15 @@ async fn each_fault_has_the_exit_code_of_chlog_log(app: TestApp) {
     let config = app.folder().join("config/chlog");
     std::fs::create_dir_all(&config).expect("a folder");
     std::fs::write(config.join("config.toml"), "ulr = 1\n").expect("a file");
-    let report = chlog(&app, &["doctor", "--json"]).exits_with(2).json();
+    let report = chlog(&app, "doctor --json").exits_with(2).json();
     assert_eq!(check(&report, "configuration")["verdict"], "failed");
     std::fs::remove_file(config.join("config.toml")).expect("a file");
-    chlog(&app, &["doctor"]).succeeds();
+    chlog(&app, "doctor").succeeds();
     app.server.kill9();
-    let output = chlog(&app, &["doctor"]).exits_with(7);
-    assert!(output.stdout.contains("failed"), "{}", output.stdout);
+    let output = chlog(&app, "doctor").exits_with(7);
+    output.prints("failed");
     // `chlog log` keeps the change and exits with 0.
-    assert!(
-        output.stderr.contains("would only queue"),
-        "{}",
-        output.stderr
-    );
+    output.says("would only queue");
 }
 
 /// Starts a server that responds to every request as a healthy service with its clock
@@ -206,8 +202,8 @@ async fn doctor_agrees_with_log(app: TestApp) {
         ("host", "host = \"nope\"\n"),
     ] {
         std::fs::write(&settings, setting).expect("a file");
-        chlog(&app, &["log", "Deploy"]).exits_with(3);
-        let report = chlog(&app, &["doctor", "--json"]).exits_with(3).json();
+        chlog(&app, "log Deploy").exits_with(3);
+        let report = chlog(&app, "doctor --json").exits_with(3).json();
         let checks = report["checks"].as_array().expect("a list");
         let failed = |check: &Value| check["check"] == name && check["verdict"] == "failed";
         assert!(checks.iter().any(failed), "{report}");
@@ -217,7 +213,7 @@ async fn doctor_agrees_with_log(app: TestApp) {
     let mut command = app.chlog();
     command.env("CHLOG_URL", "http://127.0.0.1:1");
     ChlogOutput::of(command.args(["log", "For another URL"])).succeeds();
-    let report = chlog(&app, &["doctor", "--json"]).succeeds().json();
+    let report = chlog(&app, "doctor --json").succeeds().json();
     let spool = check(&report, "spool");
     assert!(
         text(&spool["found"]).contains("http://127.0.0.1:1"),
@@ -257,7 +253,7 @@ async fn connection_faults_are_named(app: TestApp) {
     command.env("CHLOG_URL", &redirecting.url).arg("list");
     let output = ChlogOutput::of(&mut command).exits_with(1);
     let words = "the server redirects to https://changes.example.com/";
-    assert!(output.stderr.contains(words), "{}", output.stderr);
+    output.says(words);
 }
 
 async fn the_key_endpoint_describes_the_key(app: TestApp) {

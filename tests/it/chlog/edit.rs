@@ -16,40 +16,16 @@ on_one!(
 
 async fn changes_are_edited(app: TestApp) {
     let key = app.key();
-    key.create("/api/services", json!({ "name": "payments" }))
-        .await;
+    key.service("payments").await;
     let id = key.change("Deploy").await;
-    let arguments = [
-        "update",
-        &id,
-        "--title",
-        "Redeploy",
-        "--risk",
-        "high",
-        "--status",
-        "in_progress",
-        "--service",
-        "payments",
-        "--host",
-        "web-1",
-        "--create-missing",
-        "--tag",
-        "x,y",
-        "-m",
-        "story",
-        "--impact",
-        "some",
-        "--link",
-        "run=https://e.com/",
-        "--scheduled-for",
-        "2027-01-01T00:00:00Z",
-    ];
-    let output = chlog(&app, &arguments).succeeds();
-    assert!(
-        output.stdout.contains(&id) && output.stdout.contains("Redeploy"),
-        "{}",
-        output.stdout
+    let arguments = format!(
+        "update {id} --title Redeploy --risk high --status in_progress \
+        --service payments --host web-1 --create-missing --tag x,y -m story --impact some \
+        --link run=https://e.com/ --scheduled-for 2027-01-01T00:00:00Z"
     );
+    let output = chlog(&app, &arguments).succeeds();
+    output.prints(&id);
+    output.prints("Redeploy");
     let change = newest(&app).await;
     for (field, value) in [
         ("title", json!("Redeploy")),
@@ -69,20 +45,20 @@ async fn changes_are_edited(app: TestApp) {
     assert_eq!(change["service"]["name"], "payments");
     assert_eq!(change["host_ref"]["hostname"], "web-1");
     // Other fields stay unchanged.
-    chlog(&app, &["update", &id, "--risk", "low"]).succeeds();
+    chlog(&app, &format!("update {id} --risk low")).succeeds();
     let mut expected = change;
     let change = newest(&app).await;
     expected["risk_level"] = json!("low");
     expected["updated_at"] = change["updated_at"].clone();
     assert_eq!(change, expected);
     let expected = newest(&app).await;
-    chlog(&app, &["update", &id]).exits_with(2);
-    chlog(&app, &["update", &id, "--title", "ab"]).exits_with(6);
-    chlog(&app, &["update", &id, "--service", "nobody"]).exits_with(3);
-    chlog(&app, &["update", &id, "--occurred-at", "2h"]).exits_with(2);
-    chlog(&app, &["update", "not-an-id", "--risk", "low"]).exits_with(2);
+    chlog(&app, &format!("update {id}")).exits_with(2);
+    chlog(&app, &format!("update {id} --title ab")).exits_with(6);
+    chlog(&app, &format!("update {id} --service nobody")).exits_with(3);
+    chlog(&app, &format!("update {id} --occurred-at 2h")).exits_with(2);
+    chlog(&app, "update not-an-id --risk low").exits_with(2);
     let nowhere = uuid::Uuid::now_v7().to_string();
-    chlog(&app, &["update", &nowhere, "--risk", "low"]).exits_with(3);
+    chlog(&app, &format!("update {nowhere} --risk low")).exits_with(3);
     assert_eq!(newest(&app).await, expected);
 }
 
@@ -98,21 +74,11 @@ async fn services_times_and_claims_are_edited(app: TestApp) {
         "--create-missing",
     ];
     chlog(&app, &host).succeeds();
-    let more = [
-        "update",
-        &id,
-        "--service",
-        "search,payments",
-        "--create-missing",
-        "--environment",
-        "dev",
-        "--started-at",
-        "2026-01-02T03:04:05Z",
-        "--on-behalf-of",
-        "ada",
-        "--clear",
-        "host,scheduled-for",
-    ];
+    let more = format!(
+        "update {id} --service search,payments --create-missing \
+        --environment dev --started-at 2026-01-02T03:04:05Z --on-behalf-of ada \
+        --clear host,scheduled-for"
+    );
     chlog(&app, &more).succeeds();
     let change = newest(&app).await;
     assert_eq!(each(&change["services"], "name"), ["search", "payments"]);
@@ -125,12 +91,12 @@ async fn services_times_and_claims_are_edited(app: TestApp) {
     ] {
         assert_eq!(change[field], value, "{field}");
     }
-    chlog(&app, &["update", &id, "--service", "search"]).succeeds();
+    chlog(&app, &format!("update {id} --service search")).succeeds();
     assert_eq!(
         newest(&app).await["service_ids"],
         json!([change["service"]["id"]])
     );
-    chlog(&app, &["update", &id, "--clear", "service"]).succeeds();
+    chlog(&app, &format!("update {id} --clear service")).succeeds();
     assert_eq!(newest(&app).await["service_ids"], json!([]));
 }
 
@@ -139,34 +105,24 @@ async fn tags_and_links_are_added_removed_and_replaced(app: TestApp) {
     let link = |label: &str| format!("{label}=https://example.com/{label}");
     let (one, two) = (link("one"), link("two"));
     for (arguments, tags, labels) in [
+        ("--tag ci=x,plan=1", &["ci=x", "plan=1"][..], &[][..]),
+        ("--tag c", &["ci=x", "plan=1", "c"], &[]),
+        ("--tag c --remove-tag ci=x", &["plan=1", "c"], &[]),
+        (&format!("--link '{one}'"), &["plan=1", "c"], &["one"]),
         (
-            &["--tag", "ci=x,plan=1"][..],
-            &["ci=x", "plan=1"][..],
-            &[][..],
-        ),
-        (&["--tag", "c"], &["ci=x", "plan=1", "c"], &[]),
-        (
-            &["--tag", "c", "--remove-tag", "ci=x"],
-            &["plan=1", "c"],
-            &[],
-        ),
-        (&["--link", &one], &["plan=1", "c"], &["one"]),
-        (
-            &["--link", &two, "--tag", "d"],
+            &format!("--link '{two}' --tag d"),
             &["plan=1", "c", "d"],
             &["one", "two"],
         ),
-        (&["--remove-link", "one"], &["plan=1", "c", "d"], &["two"]),
+        ("--remove-link one", &["plan=1", "c", "d"], &["two"]),
         (
-            &["--set-tags", "a,b", "--set-links", &one],
+            &format!("--set-tags a,b --set-links '{one}'"),
             &["a", "b"],
             &["one"],
         ),
-        (&["--clear", "tags,links"], &[], &[]),
+        ("--clear tags,links", &[], &[]),
     ] {
-        let mut all = vec!["update", &id];
-        all.extend(arguments);
-        chlog(&app, &all).succeeds();
+        chlog(&app, &format!("update {id} {arguments}")).succeeds();
         let change = newest(&app).await;
         assert_eq!(change["tags"], json!(tags), "{arguments:?}");
         assert_eq!(each(&change["links"], "label"), labels, "{arguments:?}");
@@ -180,8 +136,8 @@ async fn tags_and_links_are_added_removed_and_replaced(app: TestApp) {
         links,
         json!([{ "label": "run", "url": "https://example.com/new" }])
     );
-    chlog(&app, &["update", &id, "--tag", "a", "--set-tags", "b"]).exits_with(2);
-    chlog(&app, &["update", &id, "--tag", ""]).exits_with(6);
+    chlog(&app, &format!("update {id} --tag a --set-tags b")).exits_with(2);
+    chlog(&app, &format!("update {id} --tag ''")).exits_with(6);
 }
 
 async fn status_commands_set_the_status(app: TestApp) {
@@ -191,92 +147,73 @@ async fn status_commands_set_the_status(app: TestApp) {
         ("done", "completed"),
         ("rollback", "rolled_back"),
     ] {
-        let output = chlog(&app, &[word, &id, "--json"]).succeeds().json();
+        let output = chlog(&app, &format!("{word} {id} --json"))
+            .succeeds()
+            .json();
         assert_eq!(keys(&output["data"]), shapes::CHANGE);
         assert_eq!(output["data"]["status"], status);
         assert_eq!(newest(&app).await["status"], status);
     }
     let history = format!("/api/changes/{id}/history");
     let reason = "Errors rose to 5 %";
-    chlog(&app, &["done", &id]).succeeds();
-    let output = chlog(&app, &["rollback", &id, "--reason", reason]).succeeds();
-    assert!(
-        output.stdout.contains("  rolled back  "),
-        "{}",
-        output.stdout
-    );
+    chlog(&app, &format!("done {id}")).succeeds();
+    let output = chlog(&app, &format!("rollback {id} --reason '{reason}'")).succeeds();
+    output.prints("  rolled back  ");
     assert_eq!(newest(&app).await["outcome"], "undone");
     let moves = app.key().get(&history).await.body(200);
     assert!(moves.to_string().contains(reason), "{moves}");
-    chlog(&app, &["start", &id]).succeeds();
-    let output = chlog(&app, &["rollback", &id, "--failed"]).succeeds();
-    assert!(output.stdout.contains("  failed  "), "{}", output.stdout);
+    chlog(&app, &format!("start {id}")).succeeds();
+    let output = chlog(&app, &format!("rollback {id} --failed")).succeeds();
+    output.prints("  failed  ");
     assert_eq!(newest(&app).await["outcome"], "failed");
-    chlog(
-        &app,
-        &["update", &id, "--status", "completed", "--reason", "x"],
-    )
-    .exits_with(6);
+    chlog(&app, &format!("update {id} --status completed --reason x")).exits_with(6);
     let nowhere = uuid::Uuid::now_v7().to_string();
     for word in ["start", "done", "rollback", "show"] {
-        chlog(&app, &[word, &nowhere]).exits_with(3);
-        chlog(&app, &[word, "not-an-id"]).exits_with(2);
-        chlog(&app, &[word]).exits_with(2);
+        chlog(&app, &format!("{word} {nowhere}")).exits_with(3);
+        chlog(&app, &format!("{word} not-an-id")).exits_with(2);
+        chlog(&app, word).exits_with(2);
     }
 }
 
 async fn a_planned_change_is_of_the_day_on_which_it_is_made(app: TestApp) {
-    let output = chlog(&app, &["upcoming"]).succeeds();
+    let output = chlog(&app, "upcoming").succeeds();
     assert_eq!(output.stdout, "");
-    assert!(
-        output.stderr.contains("scheduled changes"),
-        "{}",
-        output.stderr
-    );
-    let log = |arguments: &[&str]| {
-        let all = [&["log"], arguments, &["--format", "ids"]].concat();
-        let id = chlog(&app, &all).succeeds().stdout;
-        id.trim().to_owned()
+    output.says("scheduled changes");
+    let log = |line: &str| {
+        let id = chlog(&app, &format!("log {line} --format ids")).succeeds();
+        id.stdout.trim().to_owned()
     };
-    let later = log(&["Later", "--scheduled-for", "2099-01-01T00:00:00Z"]);
-    let planned = log(&[
-        "Switch the payments",
-        "--occurred-at",
-        "6d",
-        "--scheduled-for",
-        "2026-01-01T00:00:00Z",
-        "--environment",
-        "prod",
-    ]);
-    log(&["Earlier", "--occurred-at", "30m"]);
-    let ids = |arguments: &[&str]| {
-        let all = [arguments, &["--format", "ids"]].concat();
-        let output = chlog(&app, &all).succeeds().stdout;
-        output.lines().map(str::to_owned).collect::<Vec<_>>()
+    let later = log("Later --scheduled-for 2099-01-01T00:00:00Z");
+    let planned = log("'Switch the payments' --occurred-at 6d \
+        --scheduled-for 2026-01-01T00:00:00Z --environment prod");
+    log("Earlier --occurred-at 30m");
+    let ids = |line: &str| {
+        let output = chlog(&app, &format!("{line} --format ids")).succeeds();
+        output.stdout.lines().map(str::to_owned).collect::<Vec<_>>()
     };
-    assert_eq!(ids(&["upcoming"]), [&planned, &later].map(String::as_str));
-    assert_eq!(ids(&["upcoming", "-L", "1"]), [planned.as_str()]);
-    let table = chlog(&app, &["upcoming"]).succeeds().stdout;
+    assert_eq!(ids("upcoming"), [&planned, &later].map(String::as_str));
+    assert_eq!(ids("upcoming -L 1"), [planned.as_str()]);
+    let table = chlog(&app, "upcoming").succeeds().stdout;
     let lines: Vec<&str> = table.lines().collect();
     assert!(
         lines[1].contains("  overdue ") && lines[1].contains("  prod  "),
         "{table}"
     );
     assert!(lines[2].contains("  2099-01-01 "), "{table}");
-    assert!(!ids(&["list", "--since", "1h"]).contains(&planned));
+    assert!(!ids("list --since 1h").contains(&planned));
 
-    chlog(&app, &["start", &planned]).succeeds();
-    assert_eq!(ids(&["list", "--active"]), [planned.as_str()]);
-    assert_eq!(ids(&["list", "--since", "1h"])[0], planned);
-    assert_eq!(ids(&["upcoming"]), [later.as_str()]);
-    chlog(&app, &["done", &planned]).succeeds();
-    assert_eq!(ids(&["list", "--since", "1h"])[0], planned);
+    chlog(&app, &format!("start {planned}")).succeeds();
+    assert_eq!(ids("list --active"), [planned.as_str()]);
+    assert_eq!(ids("list --since 1h")[0], planned);
+    assert_eq!(ids("upcoming"), [later.as_str()]);
+    chlog(&app, &format!("done {planned}")).succeeds();
+    assert_eq!(ids("list --since 1h")[0], planned);
     let beginning = planned.split('-').next().unwrap_or_default();
-    assert_eq!(ids(&["list", beginning]), [planned.as_str()]);
-    let table = chlog(&app, &["list", "switch"]).succeeds().stdout;
+    assert_eq!(ids(&format!("list '{beginning}'")), [planned.as_str()]);
+    let table = chlog(&app, "list switch").succeeds().stdout;
     let row = table.lines().nth(1).unwrap_or_default();
     assert!(row.contains("  now ") || row.contains("s ago "), "{table}");
-    let shown = chlog(&app, &["show", &planned]).succeeds().stdout;
+    let shown = chlog(&app, &format!("show {planned}")).succeeds().stdout;
     for name in [
         "started",
         "ended",
@@ -290,28 +227,28 @@ async fn a_planned_change_is_of_the_day_on_which_it_is_made(app: TestApp) {
 }
 
 async fn notes_are_appended_to_the_description(app: TestApp) {
-    chlog(&app, &["log", "Move DNS", "--status", "planned"]).succeeds();
+    chlog(&app, "log 'Move DNS' --status planned").succeeds();
     let description = async || newest(&app).await["description"].take();
-    chlog(&app, &["note", "@last", "Waits for the provider"]).succeeds();
+    chlog(&app, "note @last 'Waits for the provider'").succeeds();
     assert_eq!(description().await, "Waits for the provider");
     let mut command = app.chlog();
     command.args(["note", "@last", "-"]);
     ChlogOutput::of(command.write_stdin("From a pipe\n")).succeeds();
     let expected = "Waits for the provider\n\nFrom a pipe";
     assert_eq!(description().await, expected);
-    chlog(&app, &["start", "@last", "-m", "Begins"]).succeeds();
+    chlog(&app, "start @last -m Begins").succeeds();
     // The note is kept while the server is unavailable.
     let mut command = app.chlog();
     let id = text(&newest(&app).await["id"]);
     command.env("CHLOG_URL", "http://127.0.0.1:9");
     ChlogOutput::of(command.args(["done", &id, "-m", "All green"])).succeeds();
-    chlog(&app, &["spool", "flush", "--from", "http://127.0.0.1:9"]).succeeds();
+    chlog(&app, "spool flush --from http://127.0.0.1:9").succeeds();
     let expected = format!("{expected}\n\nBegins\n\nAll green");
     assert_eq!(description().await, expected);
     assert_eq!(newest(&app).await["status"], "completed");
-    chlog(&app, &["rollback", "@last", "-m", "Errors rose"]).succeeds();
-    let history = chlog(&app, &["history", "@last", "--json"]).succeeds();
-    assert!(history.stdout.contains("Errors rose"), "{}", history.stdout);
-    chlog(&app, &["note", "@last", " "]).exits_with(2);
-    chlog(&app, &["note", "@last"]).exits_with(2);
+    chlog(&app, "rollback @last -m 'Errors rose'").succeeds();
+    let history = chlog(&app, "history @last --json").succeeds();
+    history.prints("Errors rose");
+    chlog(&app, "note @last ' '").exits_with(2);
+    chlog(&app, "note @last").exits_with(2);
 }

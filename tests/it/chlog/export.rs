@@ -17,9 +17,7 @@ async fn create_tricky_changes(app: &TestApp) {
     let key = app.key();
     let service = json!({ "name": "=payments; \"eu\"", "color": "#ff0000" });
     let service = key.create("/api/services", service).await;
-    let search = key
-        .create("/api/services", json!({ "name": "search" }))
-        .await;
+    let search = key.service("search").await;
     let host = json!({ "hostname": "web,1", "environment": "prod" });
     let host = key.create("/api/hosts", host).await;
     let bodies = [
@@ -65,42 +63,22 @@ async fn an_export_can_be_imported_into_another_organization(app: TestApp) {
             change["on_behalf_of"] = author.clone();
         }
     }
-    let exported = chlog(&app, &["export"]).succeeds().stdout;
+    let exported = chlog(&app, "export").succeeds().stdout;
     assert_eq!(exported.lines().count(), 8);
     let import = |input: &str| {
         let mut command = chlog_of(&app, &there);
         ChlogOutput::of(command.args(["import", "-"]).write_stdin(input.to_owned())).succeeds()
     };
     let output = import(&exported);
-    assert!(
-        output
-            .stderr
-            .contains("imported 8, skipped 0 already present"),
-        "{}",
-        output.stderr
-    );
+    output.says("imported 8, skipped 0 already present");
     assert_eq!(all_changes(&app, &there.key).await, here);
     let output = import(&exported);
-    assert!(
-        output
-            .stderr
-            .contains("imported 0, skipped 8 already present"),
-        "{}",
-        output.stderr
-    );
+    output.says("imported 0, skipped 8 already present");
     // A CSV export is recognized as well.
-    let table = chlog(&app, &["export", "--format", "csv"])
-        .succeeds()
-        .stdout;
+    let table = chlog(&app, "export --format csv").succeeds().stdout;
     assert!(table.contains("\"'=HYPERLINK"), "{table}");
     let output = import(&table);
-    assert!(
-        output
-            .stderr
-            .contains("imported 0, skipped 8 already present"),
-        "{}",
-        output.stderr
-    );
+    output.says("imported 0, skipped 8 already present");
     assert_eq!(all_changes(&app, &there.key).await, here);
     // A CSV import into a third organization, without the columns that CSV does not have.
     let third = app.admin(&["org", "create", "--name", "Third", "--plan", "pro"]);
@@ -136,19 +114,13 @@ async fn an_export_can_be_imported_into_another_organization(app: TestApp) {
     let download = browser.get("/changes.csv").await;
     download.is(200);
     let output = import(&download.text);
-    assert!(
-        output
-            .stderr
-            .contains("imported 0, skipped 8 already present"),
-        "{}",
-        output.stderr
-    );
+    output.says("imported 0, skipped 8 already present");
 }
 
 async fn a_dry_run_of_an_export_creates_nothing(app: TestApp) {
     create_tricky_changes(&app).await;
     let there = app.second_organization();
-    let exported = chlog(&app, &["export"]).succeeds().stdout;
+    let exported = chlog(&app, "export").succeeds().stdout;
     let mut command = chlog_of(&app, &there);
     let command = command.args(["import", "-", "--dry-run"]);
     let output = ChlogOutput::of(command.write_stdin(exported)).succeeds();
@@ -174,32 +146,24 @@ async fn an_export_is_streamed_and_filtered(app: TestApp) {
         .post("/api/changes/bulk", json!({ "changes": changes }))
         .await
         .is(201);
-    assert_eq!(
-        chlog(&app, &["export"]).succeeds().stdout.lines().count(),
-        250
-    );
-    let output = chlog(&app, &["export", "--risk", "high"]).succeeds();
+    assert_eq!(chlog(&app, "export").succeeds().stdout.lines().count(), 250);
+    let output = chlog(&app, "export --risk high").succeeds();
     assert_eq!(output.stdout.lines().count(), 3);
     for line in output.stdout.lines() {
         let change: Value = serde_json::from_str(line).expect("JSON");
         assert_eq!(change["risk_level"], "high");
     }
-    let output = chlog(&app, &["export", "-q", "deploy 7", "--format", "csv"]).succeeds();
+    let output = chlog(&app, "export -q 'deploy 7' --format csv").succeeds();
     assert!(output.stdout.starts_with("id,title,"), "{}", output.stdout);
     assert_eq!(
-        chlog(&app, &["export", "--format", "ids"])
+        chlog(&app, "export --format ids")
             .succeeds()
             .stdout
             .lines()
             .count(),
         250
     );
-    assert_eq!(
-        chlog(&app, &["export", "--risk", "medium"])
-            .succeeds()
-            .stdout,
-        ""
-    );
-    chlog(&app, &["export", "--service", "nobody"]).exits_with(3);
-    chlog(&app, &["export", "--limit", "3"]).exits_with(2);
+    assert_eq!(chlog(&app, "export --risk medium").succeeds().stdout, "");
+    chlog(&app, "export --service nobody").exits_with(3);
+    chlog(&app, "export --limit 3").exits_with(2);
 }

@@ -5,32 +5,13 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::chlog::{ChlogOutput, newest};
+use crate::chlog::{ChlogOutput, git, newest};
 use changelog_tests::{TestApp, installed, on_one};
 
 on_one!(a_hostile_repository_runs_nothing);
 
 /// Runs git, and requires success.
 #[track_caller]
-fn git(folder: &Path, arguments: &[&str]) -> String {
-    let output = Command::new("git")
-        .args(arguments)
-        .current_dir(folder)
-        .env("GIT_CONFIG_GLOBAL", "/dev/null")
-        .env("GIT_CONFIG_SYSTEM", "/dev/null")
-        .envs([
-            ("GIT_AUTHOR_NAME", "Ada"),
-            ("GIT_AUTHOR_EMAIL", "ada@example.com"),
-            ("GIT_COMMITTER_NAME", "Ada"),
-            ("GIT_COMMITTER_EMAIL", "ada@example.com"),
-        ])
-        .output()
-        .expect("git runs");
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{arguments:?}: {stderr}");
-    String::from_utf8_lossy(&output.stdout).trim().to_owned()
-}
-
 async fn a_hostile_repository_runs_nothing(app: TestApp) {
     if installed::in_path("git").is_none() {
         installed::missing("git", "git");

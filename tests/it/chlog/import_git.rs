@@ -1,12 +1,9 @@
-//! `chlog import --from-git`: merges and tags of a repository.
-
-use std::path::Path;
-use std::process::Command;
+//! `chlog import --git`: merges and tags of a repository.
 
 use serde_json::Value;
 
 use super::import::all_changes;
-use crate::chlog::ChlogOutput;
+use crate::chlog::{ChlogOutput, git, git_at};
 use changelog_tests::{TestApp, on_one};
 
 on_one!(
@@ -15,31 +12,11 @@ on_one!(
     import_outside_a_repository_fails,
 );
 
-/// Runs git in a folder with this commit time and without the settings of this machine.
-fn git(folder: &Path, at: &str, arguments: &[&str]) -> String {
-    let output = Command::new("git")
-        .args(arguments)
-        .current_dir(folder)
-        .env("HOME", folder)
-        .env("GIT_CONFIG_NOSYSTEM", "1")
-        .env("GIT_AUTHOR_NAME", "Ada")
-        .env("GIT_AUTHOR_EMAIL", "ada@example.com")
-        .env("GIT_COMMITTER_NAME", "Ada")
-        .env("GIT_COMMITTER_EMAIL", "ada@example.com")
-        .env("GIT_AUTHOR_DATE", at)
-        .env("GIT_COMMITTER_DATE", at)
-        .output()
-        .expect("git is installed");
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{arguments:?}: {stderr}");
-    String::from_utf8_lossy(&output.stdout).trim().to_owned()
-}
-
 /// Creates a repository with two merges and three tags.
 fn repository(app: &TestApp) -> std::path::PathBuf {
     let folder = app.folder().join("repository");
     std::fs::create_dir(&folder).expect("a folder");
-    let git = |at: &str, arguments: &[&str]| git(&folder, at, arguments);
+    let git = |at: &str, arguments: &[&str]| git_at(&folder, at, arguments);
     git("", &["init", "-q", "-b", "main"]);
     let remote = "https://ada:hunter2@git.example.com/acme/shop.git";
     git("", &["remote", "add", "origin", remote]);
@@ -114,7 +91,7 @@ async fn git_history_is_imported(app: TestApp) {
     assert_eq!(all_changes[1]["description"], "Faster search");
     assert_eq!(all_changes[2]["description"], "The second\n\nWith search");
     assert_eq!(all_changes[0]["description"], Value::Null);
-    let merged = git(&folder, "", &["rev-parse", "v2^{commit}"]);
+    let merged = git(&folder, "rev-parse v2^{commit}");
     for change in &all_changes {
         assert_eq!(change["status"], "completed");
         assert_eq!(change["tags"][0], "repo=acme/shop");
@@ -168,7 +145,7 @@ async fn a_range_of_git_history_is_imported(app: TestApp) {
     ] {
         let output =
             ChlogOutput::of(app.chlog().args(["import", bad]).current_dir(&folder)).exits_with(2);
-        assert!(output.stderr.contains("--git: "), "{}", output.stderr);
+        output.says("--git: ");
     }
     import("--output=x").exits_with(2);
     assert!(!folder.join("x").exists());
@@ -182,9 +159,5 @@ async fn import_outside_a_repository_fails(app: TestApp) {
     // The temporary folder may be in another repository.
     command.env("GIT_CEILING_DIRECTORIES", app.folder());
     let output = ChlogOutput::of(&mut command).exits_with(2);
-    assert!(
-        output.stderr.contains("not a git repository"),
-        "{}",
-        output.stderr
-    );
+    output.says("not a git repository");
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::chlog::{ChlogOutput, chlog, newest};
+use crate::chlog::{ChlogOutput, Line, chlog, newest};
 use changelog_tests::{TestApp, each, keys, on_one, shapes, text};
 
 on_one!(
@@ -17,8 +17,8 @@ on_one!(
     project_files_set_defaults,
 );
 
-fn piped(app: &TestApp, arguments: &[&str], input: &str) -> ChlogOutput {
-    ChlogOutput::of(app.chlog().args(arguments).write_stdin(input))
+fn piped(app: &TestApp, line: &(impl Line + ?Sized), input: &str) -> ChlogOutput {
+    ChlogOutput::of(app.chlog().args(line.words()).write_stdin(input))
 }
 
 async fn count(app: &TestApp) -> u64 {
@@ -28,52 +28,16 @@ async fn count(app: &TestApp) -> u64 {
 
 async fn a_change_is_recorded_with_all_fields(app: TestApp) {
     let key = app.key();
-    let service = key
-        .create("/api/services", json!({ "name": "Payments" }))
-        .await;
-    let host = key
-        .create("/api/hosts", json!({ "hostname": "web-1" }))
-        .await;
-    let arguments = [
-        "log",
-        "Deploy payments 2.3",
-        "--risk",
-        "high",
-        "--status",
-        "in_progress",
-        "--service",
-        "payments",
-        "--host",
-        "WEB-1",
-        "--tag",
-        "deploy,prod",
-        "--tag",
-        "eu",
-        "-m",
-        "The whole story",
-        "--impact",
-        "None expected",
-        "--link",
-        "run=https://ci.example.com/runs/42?a=b",
-        "--link",
-        "ticket=https://tickets.example.com/7",
-        "--occurred-at",
-        "2026-01-02T03:04:05+01:00",
-        "--scheduled-for",
-        "2027-01-02T03:04:05Z",
-        "--environment",
-        "staging",
-        "--started-at",
-        "2026-01-02T02:30:00Z",
-        "--on-behalf-of",
-        "ada@example.com",
-        "--agent",
-        "renovate:autonomous",
-        "--commit",
-        "1a2b3c4",
-        "--json",
-    ];
-    let created = chlog(&app, &arguments).succeeds().json();
+    let service = key.service("Payments").await;
+    let host = key.host("web-1").await;
+    let arguments = "log 'Deploy payments 2.3' --risk high --status in_progress \
+        --service payments --host WEB-1 --tag deploy,prod --tag eu -m 'The whole story' \
+        --impact 'None expected' --link 'run=https://ci.example.com/runs/42?a=b' \
+        --link ticket=https://tickets.example.com/7 --occurred-at 2026-01-02T03:04:05+01:00 \
+        --scheduled-for 2027-01-02T03:04:05Z --environment staging \
+        --started-at 2026-01-02T02:30:00Z --on-behalf-of ada@example.com \
+        --agent renovate:autonomous --commit 1a2b3c4 --json";
+    let created = chlog(&app, arguments).succeeds().json();
     assert_eq!(keys(&created), ["data"]);
     assert_eq!(keys(&created["data"]), shapes::CHANGE_CREATED);
     let change = newest(&app).await;
@@ -117,35 +81,19 @@ async fn a_change_is_recorded_with_all_fields(app: TestApp) {
         (&json!("low"), &json!("completed"))
     );
     assert_eq!(change["service"]["name"], "Payments");
-    assert!(
-        output.stdout.contains(&text(&change["id"])) && output.stdout.contains("By id"),
-        "{}",
-        output.stdout
-    );
+    output.prints(&text(&change["id"]));
+    output.prints("By id");
 }
 
 async fn several_services_and_outcomes_are_recorded(app: TestApp) {
-    app.key()
-        .create("/api/services", json!({ "name": "Payments" }))
-        .await;
+    app.key().service("Payments").await;
     let scheduled = ["log", "Later", "--scheduled-for", "2099-01-02"];
     chlog(&app, &scheduled).succeeds();
     assert_eq!(newest(&app).await["status"], "planned");
     // Several services, of which one is created.
-    let several = [
-        "log",
-        "Both",
-        "--service",
-        "search,payments",
-        "--service",
-        " SEARCH ",
-        "--create-missing",
-        "--ended-at",
-        "2026-01-02T03:00:00Z",
-        "--outcome",
-        "succeeded",
-    ];
-    chlog(&app, &several).succeeds();
+    let several = "log Both --service search,payments --service ' SEARCH ' \
+        --create-missing --ended-at 2026-01-02T03:00:00Z --outcome succeeded";
+    chlog(&app, several).succeeds();
     let list = app.key().get("/api/changes?text=both").await.body(200);
     let both = &list["data"][0];
     assert_eq!(each(&both["services"], "name"), ["search", "Payments"]);
@@ -153,16 +101,9 @@ async fn several_services_and_outcomes_are_recorded(app: TestApp) {
         (&both["ended_at"], &both["outcome"]),
         (&json!("2026-01-02T03:00:00.000Z"), &json!("succeeded"))
     );
-    chlog(&app, &["log", "No such", "--service", "search,nobody"]).exits_with(3);
-    let planned = [
-        "log",
-        "Not yet",
-        "--status",
-        "planned",
-        "--outcome",
-        "failed",
-    ];
-    chlog(&app, &planned).exits_with(6);
+    chlog(&app, "log 'No such' --service search,nobody").exits_with(3);
+    let planned = "log 'Not yet' --status planned --outcome failed";
+    chlog(&app, planned).exits_with(6);
 }
 
 async fn the_message_comes_from_a_pipe_or_a_file(app: TestApp) {
@@ -171,12 +112,12 @@ async fn the_message_comes_from_a_pipe_or_a_file(app: TestApp) {
     std::fs::write(&file, words).expect("a file");
     let path = file.to_str().expect("a path");
     for output in [
-        piped(&app, &["log", "--risk", "high"], words),
-        piped(&app, &["log", "--risk", "high", "-F", "-"], words),
-        chlog(&app, &["log", "--risk", "high", "-F", path]),
+        piped(&app, "log --risk high", words),
+        piped(&app, "log --risk high -F -", words),
+        chlog(&app, &format!("log --risk high -F '{path}'")),
         piped(
             &app,
-            &["log", "--risk", "high"],
+            "log --risk high",
             "\n\r\nRotate the certificates\r\n\r\nAll of them,\r\nin turn.",
         ),
     ] {
@@ -186,10 +127,10 @@ async fn the_message_comes_from_a_pipe_or_a_file(app: TestApp) {
         assert_eq!(change["description"], "All of them,\nin turn.");
         assert_eq!(change["risk_level"], "high");
     }
-    piped(&app, &["log"], "Only a title").succeeds();
+    piped(&app, "log", "Only a title").succeeds();
     assert_eq!(newest(&app).await["description"], Value::Null);
     // With a title, standard input is not read.
-    piped(&app, &["log", "From the argument"], "Not this").succeeds();
+    piped(&app, "log 'From the argument'", "Not this").succeeds();
     assert_eq!(newest(&app).await["title"], "From the argument");
     assert_eq!(count(&app).await, 6);
     for (arguments, input) in [
@@ -228,7 +169,7 @@ async fn an_editor_is_opened(app: TestApp) {
 
 async fn without_a_title_the_alternatives_are_listed(app: TestApp) {
     for input in ["", "  \n\n "] {
-        let output = piped(&app, &["log", "--risk", "high"], input).exits_with(2);
+        let output = piped(&app, "log --risk high", input).exits_with(2);
         for way in ["chlog log \"", "-F", "-e", "|"] {
             assert!(output.stderr.contains(way), "{way}: {}", output.stderr);
         }
@@ -240,11 +181,8 @@ async fn without_a_title_the_alternatives_are_listed(app: TestApp) {
 async fn missing_services_and_hosts_are_created_on_request(app: TestApp) {
     let arguments = ["log", "Deploy", "--service", "brand-new", "--host", "web-9"];
     let output = chlog(&app, &arguments).exits_with(3);
-    assert!(
-        output.stderr.contains("brand-new") && output.stderr.contains("--create-missing"),
-        "{}",
-        output.stderr
-    );
+    output.says("brand-new");
+    output.says("--create-missing");
     assert_eq!(count(&app).await, 0);
     let mut arguments = arguments.to_vec();
     arguments.push("--create-missing");
@@ -264,72 +202,44 @@ async fn missing_services_and_hosts_are_created_on_request(app: TestApp) {
         ["web-9"]
     );
     // A refused change creates no service.
-    chlog(
-        &app,
-        &["log", "ab", "--service", "other", "--create-missing"],
-    )
-    .exits_with(6);
+    chlog(&app, "log ab --service other --create-missing").exits_with(6);
     assert_eq!(
         each(&key.get("/api/services").await.data(200), "name"),
         ["brand-new"]
     );
     // A similar name is suggested.
-    let output = chlog(&app, &["log", "Deploy", "--service", "brand-nwe"]).exits_with(3);
-    assert!(output.stderr.contains("brand-new"), "{}", output.stderr);
+    let output = chlog(&app, "log Deploy --service brand-nwe").exits_with(3);
+    output.says("brand-new");
 }
 
 async fn a_dry_run_sends_nothing(app: TestApp) {
-    app.key()
-        .create("/api/services", json!({ "name": "payments" }))
-        .await;
-    let arguments = [
-        "log",
-        "  Deploy ",
-        "--tag",
-        "a,a",
-        "--service",
-        "payments",
-        "--dry-run",
-    ];
-    let output = chlog(&app, &arguments).succeeds().json();
+    app.key().service("payments").await;
+    let arguments = "log '  Deploy ' --tag a,a --service payments --dry-run";
+    let output = chlog(&app, arguments).succeeds().json();
     assert_eq!(output["title"], "Deploy");
     assert_eq!(output["tags"], json!(["a"]));
     assert!(output["service_id"].is_string(), "{output}");
-    let arguments = [
-        "log",
-        "Deploy",
-        "--host",
-        "new",
-        "--create-missing",
-        "--dry-run",
-    ];
-    let output = chlog(&app, &arguments).succeeds();
-    assert!(output.stderr.contains("new"), "{}", output.stderr);
+    let arguments = "log Deploy --host new --create-missing --dry-run";
+    let output = chlog(&app, arguments).succeeds();
+    output.says("new");
     // A dry run finds the same mistakes.
-    chlog(&app, &["log", "ab", "--dry-run"]).exits_with(6);
-    chlog(&app, &["log", "Deploy", "--service", "nobody", "--dry-run"]).exits_with(3);
+    chlog(&app, "log ab --dry-run").exits_with(6);
+    chlog(&app, "log Deploy --service nobody --dry-run").exits_with(3);
     assert_eq!(count(&app).await, 0);
     assert_eq!(app.key().get("/api/hosts").await.data(200), json!([]));
 }
 
 async fn one_idempotency_key_creates_one_change(app: TestApp) {
-    let arguments = [
-        "log",
-        "Deploy",
-        "--idempotency-key",
-        "run-42",
-        "--format",
-        "ids",
-    ];
-    let first = chlog(&app, &arguments).succeeds().stdout;
-    let second = chlog(&app, &arguments).succeeds().stdout;
+    let arguments = "log Deploy --idempotency-key run-42 --format ids";
+    let first = chlog(&app, arguments).succeeds().stdout;
+    let second = chlog(&app, arguments).succeeds().stdout;
     assert_eq!(first, second);
     assert_eq!(count(&app).await, 1);
     let other = ["log", "Another", "--idempotency-key", "run-42"];
     chlog(&app, &other).exits_with(6);
     // Without a key, each call creates a change.
-    chlog(&app, &["log", "Deploy"]).succeeds();
-    chlog(&app, &["log", "Deploy"]).succeeds();
+    chlog(&app, "log Deploy").succeeds();
+    chlog(&app, "log Deploy").succeeds();
     assert_eq!(count(&app).await, 3);
 }
 
@@ -342,11 +252,11 @@ async fn project_files_set_defaults(app: TestApp) {
     let settings =
         "service = \"payments\"\nhost = \"web-1\"\ntags = [\"a\", \"b\"]\nrisk = \"high\"\n";
     std::fs::write(&file, settings).expect("a file");
-    let log = |arguments: &[&str]| {
+    let log = |line: &str| {
         let mut command = app.chlog();
-        ChlogOutput::of(command.arg("log").args(arguments).current_dir(&below))
+        ChlogOutput::of(command.arg("log").args(line.words()).current_dir(&below))
     };
-    log(&["From below", "--create-missing"]).succeeds();
+    log("'From below' --create-missing").succeeds();
     let change = newest(&app).await;
     assert_eq!(change["service"]["name"], "payments");
     assert_eq!(change["host_ref"]["hostname"], "web-1");
@@ -355,7 +265,7 @@ async fn project_files_set_defaults(app: TestApp) {
         (&json!(["a", "b"]), &json!("high"))
     );
     // Flags take precedence.
-    log(&["With flags", "--risk", "low", "--tag", "c", "--service", ""]).succeeds();
+    log("'With flags' --risk low --tag c --service ''").succeeds();
     let change = newest(&app).await;
     assert_eq!(
         (&change["tags"], &change["risk_level"]),
@@ -366,8 +276,8 @@ async fn project_files_set_defaults(app: TestApp) {
     let wrong = "service = 1\nhost = \"web-1\"\ntags = \"a\"\nrisk = \"extreme\"\n";
     for (settings, host) in [(wrong, "web-1"), ("host = [", "")] {
         std::fs::write(&file, settings).expect("a file");
-        let output = log(&["With wrong settings"]).succeeds();
-        assert!(output.stderr.contains(".chlog.toml"), "{}", output.stderr);
+        let output = log("'With wrong settings'").succeeds();
+        output.says(".chlog.toml");
         let change = newest(&app).await;
         let found = change["host_ref"]["hostname"].as_str().unwrap_or_default();
         assert_eq!((found, &change["risk_level"]), (host, &json!("low")));
@@ -384,21 +294,15 @@ async fn project_files_set_defaults(app: TestApp) {
         "api_key = \"x\"",
     ] {
         std::fs::write(&file, format!("{line}\nrisk = \"medium\"\n")).expect("a file");
-        let output = log(&["Not redirected"]);
+        let output = log("'Not redirected'");
         if output.code == 0 {
             assert_eq!(newest(&app).await["title"], "Not redirected");
         }
-        assert!(
-            output
-                .stderr
-                .contains(line.split(' ').next().expect("a word")),
-            "{}",
-            output.stderr
-        );
+        output.says(line.split(' ').next().expect("a word"));
     }
     // Files above the root of the repository are ignored.
     std::fs::remove_file(&file).expect("a file");
     std::fs::write(app.folder().join(".chlog.toml"), "risk = \"high\"\n").expect("a file");
-    log(&["Outside"]).succeeds();
+    log("Outside").succeeds();
     assert_eq!(newest(&app).await["risk_level"], "low");
 }

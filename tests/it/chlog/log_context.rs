@@ -7,7 +7,7 @@ use std::process::Command;
 use changelog_core::Timestamp;
 use serde_json::{Value, json};
 
-use crate::chlog::{ChlogOutput, newest};
+use crate::chlog::{ChlogOutput, Line, git, newest};
 use changelog_tests::{TestApp, installed, on_one, text};
 
 on_one!(
@@ -36,13 +36,13 @@ const RUN: [(&str, &str); 10] = [
 fn log(
     app: &TestApp,
     folder: &Path,
-    arguments: &[&str],
+    line: &(impl Line + ?Sized),
     variables: &[(&str, &str)],
 ) -> ChlogOutput {
     let mut command = app.chlog();
     command
         .arg("log")
-        .args(arguments)
+        .args(line.words())
         .envs(variables.iter().copied())
         .current_dir(folder);
     ChlogOutput::of(command.write_stdin(""))
@@ -50,7 +50,7 @@ fn log(
 
 async fn a_ci_run_sets_title_tags_and_links(app: TestApp) {
     let here = app.folder();
-    log(&app, here, &["--risk", "high"], &RUN).succeeds();
+    log(&app, here, "--risk high", &RUN).succeeds();
     let change = newest(&app).await;
     assert_eq!(change["title"], "deploy octo-org/hello-world@1a2b3c4");
     assert_eq!(
@@ -109,13 +109,9 @@ async fn a_ci_run_sets_title_tags_and_links(app: TestApp) {
     ChlogOutput::of(piped.write_stdin("From a pipe\n\nAll of it")).succeeds();
     assert_eq!(newest(&app).await["title"], "From a pipe");
     // --no-context adds neither a title nor anything else.
-    let output = log(&app, here, &["--no-context"], &RUN).exits_with(2);
-    assert!(
-        output.stderr.contains("no title given"),
-        "{}",
-        output.stderr
-    );
-    log(&app, here, &["Bare", "--no-context"], &RUN).succeeds();
+    let output = log(&app, here, "--no-context", &RUN).exits_with(2);
+    output.says("no title given");
+    log(&app, here, "Bare --no-context", &RUN).succeeds();
     let change = newest(&app).await;
     assert_eq!(
         (&change["title"], &change["tags"], &change["links"]),
@@ -165,30 +161,8 @@ async fn the_environment_of_a_deployment_is_recorded(app: TestApp) {
             json!({ "hostname": "web-1", "environment": "test" }),
         )
         .await;
-    log(&app, here, &["Deploy", "--host", "web-1"], &unknown).succeeds();
+    log(&app, here, "Deploy --host web-1", &unknown).succeeds();
     assert_eq!(newest(&app).await["environment"], "test");
-}
-
-/// Runs git without the settings of this machine.
-fn git(folder: &Path, arguments: &[&str]) -> String {
-    let output = Command::new("git")
-        .args(["-c", "user.name=Ada", "-c", "user.email=ada@example.com"])
-        .args([
-            "-c",
-            "init.defaultBranch=main",
-            "-c",
-            "commit.gpgSign=false",
-        ])
-        .args(arguments)
-        .env_clear()
-        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-        .env("HOME", folder)
-        .current_dir(folder)
-        .output()
-        .expect("git runs");
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{arguments:?}: {stderr}");
-    String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
 async fn a_repository_sets_tags_and_links(app: TestApp) {
@@ -205,7 +179,7 @@ async fn a_repository_sets_tags_and_links(app: TestApp) {
     let remote = "https://ada:ghp_planted@github.com/owner/repo.git?planted=1";
     git(&folder, &["remote", "add", "origin", remote]);
     let commit = git(&folder, &["rev-parse", "HEAD"]);
-    log(&app, &below, &["Deploy"], &[]).succeeds();
+    log(&app, &below, "Deploy", &[]).succeeds();
     let change = newest(&app).await;
     assert_eq!(
         change["tags"],
@@ -228,19 +202,19 @@ async fn a_repository_sets_tags_and_links(app: TestApp) {
     let mut run = RUN.to_vec();
     run.retain(|(name, _)| *name != "GITHUB_SHA");
     run.push(("GITHUB_SHA", &commit));
-    log(&app, &below, &[], &run).succeeds();
+    log(&app, &below, "", &run).succeeds();
     let earlier = newest(&app).await;
     for field in ["commit", "committed_at"] {
         assert_eq!(earlier[field], change[field], "{field}");
     }
     git(&folder, &["reset", "-q", "--hard", &commit]);
     // Outside of a CI run there is no default title.
-    log(&app, &below, &[], &[]).exits_with(2);
+    log(&app, &below, "", &[]).exits_with(2);
     // In a CI run, the default title has the subject of the commit.
     let mut run = RUN.to_vec();
     run.retain(|(name, _)| *name != "GITHUB_SHA");
     run.push(("GITHUB_SHA", &commit));
-    log(&app, &below, &[], &run).succeeds();
+    log(&app, &below, "", &run).succeeds();
     let title = text(&newest(&app).await["title"]);
     assert_eq!(
         title,
@@ -249,7 +223,7 @@ async fn a_repository_sets_tags_and_links(app: TestApp) {
             &commit[..7]
         )
     );
-    log(&app, &below, &[], &RUN).succeeds();
+    log(&app, &below, "", &RUN).succeeds();
     assert_eq!(
         newest(&app).await["title"],
         "deploy octo-org/hello-world@1a2b3c4"
@@ -262,9 +236,9 @@ async fn unknown_context_is_omitted(app: TestApp) {
     // A broken repository, no git, and a git that hangs.
     let folder = app.folder().join("broken");
     fs::create_dir_all(folder.join(".git")).expect("a folder");
-    let output = log(&app, &folder, &["Deploy"], &[]).succeeds();
+    let output = log(&app, &folder, "Deploy", &[]).succeeds();
     assert_eq!(output.stderr, "");
-    let output = log(&app, &folder, &["Deploy"], &[("PATH", "/nowhere")]).succeeds();
+    let output = log(&app, &folder, "Deploy", &[("PATH", "/nowhere")]).succeeds();
     assert_eq!(output.stderr, "");
     let programs = app.folder().join("programs");
     fs::create_dir(&programs).expect("a folder");
@@ -278,7 +252,7 @@ async fn unknown_context_is_omitted(app: TestApp) {
     );
     let path = format!("{}:/usr/bin:/bin", programs.display());
     let begun = std::time::Instant::now();
-    log(&app, &folder, &["Deploy"], &[("PATH", &path)]).succeeds();
+    log(&app, &folder, "Deploy", &[("PATH", &path)]).succeeds();
     assert!(begun.elapsed() < std::time::Duration::from_secs(30));
     let change = newest(&app).await;
     assert_eq!(
@@ -288,7 +262,7 @@ async fn unknown_context_is_omitted(app: TestApp) {
     // Context that exceeds the limit of tags is omitted.
     let tags: Vec<String> = (0..19).map(|n| format!("tag{n}")).collect();
     let tags = tags.join(",");
-    log(&app, &folder, &["Deploy", "--tag", &tags], &RUN).succeeds();
+    log(&app, &folder, &format!("Deploy --tag '{tags}'"), &RUN).succeeds();
     let change = newest(&app).await;
     assert_eq!(change["tags"].as_array().map(Vec::len), Some(20));
     assert_eq!(change["tags"][19], "ci=github-actions");

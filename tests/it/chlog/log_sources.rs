@@ -7,7 +7,7 @@ use portable_pty::CommandBuilder;
 use serde_json::{Value, json};
 
 use crate::chlog::run::{run_interactively, set_terminal_environment};
-use crate::chlog::{ChlogOutput, chlog, newest};
+use crate::chlog::{ChlogOutput, Line, chlog, newest};
 use changelog_tests::{TestApp, on_one, programs};
 
 on_one!(
@@ -24,8 +24,8 @@ on_one!(
 /// The arrow key down, and the enter key.
 const DOWN: &[u8] = b"\x1b[B\r";
 
-fn piped(app: &TestApp, arguments: &[&str], input: &str) -> ChlogOutput {
-    ChlogOutput::of(app.chlog().args(arguments).write_stdin(input))
+fn piped(app: &TestApp, line: &(impl Line + ?Sized), input: &str) -> ChlogOutput {
+    ChlogOutput::of(app.chlog().args(line.words()).write_stdin(input))
 }
 
 async fn message(app: &TestApp) -> (Value, Value) {
@@ -49,13 +49,13 @@ async fn a_description_is_read_from_a_file_or_a_pipe(app: TestApp) {
     fs::write(&file, "# Why\n\nBecause\n").expect("a file");
     let path = file.to_str().expect("a path");
     let described = |text: &str| (json!("Deploy api"), json!(text));
-    chlog(&app, &["log", "Deploy api", "-F", path]).succeeds();
+    chlog(&app, &format!("log 'Deploy api' -F '{path}'")).succeeds();
     assert_eq!(message(&app).await, described("# Why\n\nBecause"));
-    piped(&app, &["log", "Deploy api", "-F", "-"], "One\n\nTwo\n").succeeds();
+    piped(&app, "log 'Deploy api' -F -", "One\n\nTwo\n").succeeds();
     assert_eq!(message(&app).await, described("One\n\nTwo"));
-    piped(&app, &["log", "Deploy api", "-m", "-"], "Three\n").succeeds();
+    piped(&app, "log 'Deploy api' -m -", "Three\n").succeeds();
     assert_eq!(message(&app).await, described("Three"));
-    piped(&app, &["update", "@last", "-m", "-"], "Four\n").succeeds();
+    piped(&app, "update @last -m -", "Four\n").succeeds();
     assert_eq!(message(&app).await, described("Four"));
     for arguments in [
         &["log", "-m", "-"][..],
@@ -73,24 +73,24 @@ async fn the_name_of_a_command_is_not_recorded(app: TestApp) {
         ("list", "chlog list"),
         ("ls", "chlog ls"),
     ] {
-        let output = chlog(&app, &["log", title]).exits_with(2);
-        assert!(output.stderr.contains(meant), "{}", output.stderr);
+        let output = chlog(&app, &format!("log '{title}'")).exits_with(2);
+        output.says(meant);
     }
     assert_eq!(app.key().get("/api/changes").await.body(200)["count"], 0);
-    chlog(&app, &["log", "list all hosts"]).succeeds();
-    piped(&app, &["log", "-F", "-"], "list").succeeds();
+    chlog(&app, "log 'list all hosts'").succeeds();
+    piped(&app, "log -F -", "list").succeeds();
 }
 
 async fn a_piped_message_is_kept_if_it_is_not_recorded(app: TestApp) {
     let arguments = ["log", "-F", "-", "--service", "paymnets"];
     let output = piped(&app, &arguments, "Deploy api\n\nOutput of a job\n").exits_with(3);
     for part in ["paymnets", "--create-missing", "--recover"] {
-        assert!(output.stderr.contains(part), "{}", output.stderr);
+        output.says(part);
     }
-    chlog(&app, &["log", "--recover"]).succeeds();
+    chlog(&app, "log --recover").succeeds();
     let expected = (json!("Deploy api"), json!("Output of a job"));
     assert_eq!(message(&app).await, expected);
-    chlog(&app, &["log", "--recover"]).exits_with(3);
+    chlog(&app, "log --recover").exits_with(3);
 }
 
 async fn broken_rules_name_the_flags(app: TestApp) {
@@ -101,19 +101,15 @@ async fn broken_rules_name_the_flags(app: TestApp) {
     ] {
         let output = chlog(&app, &[&["log", "Deploy api"], arguments].concat());
         let output = output.exits_with(6);
-        assert!(output.stderr.contains(named), "{}", output.stderr);
+        output.says(named);
     }
-    chlog(&app, &["log", "Deploy api"]).succeeds();
-    let output = chlog(&app, &["update", "@last", "--link", "foo=bar"]).exits_with(6);
-    assert!(
-        output.stderr.contains("--link \"foo=bar\": "),
-        "{}",
-        output.stderr
-    );
+    chlog(&app, "log 'Deploy api'").succeeds();
+    let output = chlog(&app, "update @last --link foo=bar").exits_with(6);
+    output.says("--link \"foo=bar\": ");
 }
 
 async fn unknown_names_are_decided_on_a_terminal(app: TestApp) {
-    chlog(&app, &["service", "create", "payments"]).succeeds();
+    chlog(&app, "service create payments").succeeds();
     let on_terminal = |arguments: &[&str], inputs: &[(&str, &[u8])]| {
         let mut command = CommandBuilder::new(programs::chlog());
         command.arg("log");
@@ -150,19 +146,12 @@ async fn unknown_names_are_decided_on_a_terminal(app: TestApp) {
 
 async fn the_status_is_printed(app: TestApp) {
     for (arguments, status) in [
-        (&["log", "Move DNS"][..], "completed"),
-        (&["log", "Move DNS", "--scheduled-for", "in 2h"], "planned"),
-        (
-            &["log", "Move DNS", "--status", "in-progress"],
-            "in progress",
-        ),
+        ("log 'Move DNS'", "completed"),
+        ("log 'Move DNS' --scheduled-for 'in 2h'", "planned"),
+        ("log 'Move DNS' --status in-progress", "in progress"),
     ] {
         let output = chlog(&app, arguments).succeeds();
-        assert!(
-            output.stdout.contains(&format!("  {status}  Move DNS")),
-            "{}",
-            output.stdout
-        );
+        output.prints(&format!("  {status}  Move DNS"));
     }
 }
 
@@ -195,7 +184,7 @@ async fn a_script_on_standard_input_is_not_read(app: TestApp) {
     ChlogOutput::of(&mut command).succeeds();
     assert_eq!(newest(&app).await["title"], "Deploy api");
     // What cannot be recognized is explained.
-    let help = chlog(&app, &["log", "--help"]).succeeds().stdout;
+    let help = chlog(&app, "log --help").succeeds().stdout;
     assert!(
         help.contains("bash -s") && help.contains("chlog log -F -"),
         "{help}"

@@ -19,11 +19,8 @@ on_one!(
 
 async fn health_needs_no_key(app: TestApp) {
     let output = ChlogOutput::of(app.bare_chlog().args(["health", "--url", &app.url()])).succeeds();
-    assert!(
-        output.stdout.contains("ok") && output.stdout.contains("reachable"),
-        "{}",
-        output.stdout
-    );
+    output.prints("ok");
+    output.prints("reachable");
     let mut command = app.bare_chlog();
     let health = ChlogOutput::of(
         command
@@ -36,11 +33,8 @@ async fn health_needs_no_key(app: TestApp) {
         ["db", "latency_ms", "status", "timestamp"]
     );
     let output = ChlogOutput::of(app.bare_chlog().arg("health")).exits_with(2);
-    assert!(
-        output.stderr.contains("CHLOG_URL") && output.stderr.contains("--url"),
-        "{}",
-        output.stderr
-    );
+    output.says("CHLOG_URL");
+    output.says("--url");
 }
 
 async fn keys_are_read_in_order_of_precedence(app: TestApp) {
@@ -80,7 +74,7 @@ async fn keys_are_read_in_order_of_precedence(app: TestApp) {
     list(&[("CHLOG_API_KEY", key), ("CHLOG_URL", &url)], &[]).succeeds();
     list(&[("CHLOG_API_KEY", key), ("CHLOG_PROFILE", "here")], &[]).succeeds();
     let output = list(&[("CHLOG_API_KEY", key)], &["--profile", "hree"]).exits_with(2);
-    assert!(output.stderr.contains("hree"), "{}", output.stderr);
+    output.says("hree");
     // Without a key, or with a missing key file, nothing is sent.
     let output = list(&[("CHLOG_URL", &url)], &[]);
     assert!(
@@ -89,11 +83,8 @@ async fn keys_are_read_in_order_of_precedence(app: TestApp) {
         output.code,
         output.stderr
     );
-    assert!(
-        output.stderr.contains("CHLOG_API_KEY") && output.stderr.contains("auth login"),
-        "{}",
-        output.stderr
-    );
+    output.says("CHLOG_API_KEY");
+    output.says("auth login");
     list(
         &[
             ("CHLOG_URL", &url),
@@ -136,11 +127,8 @@ async fn keys_are_stored_and_deleted(app: TestApp) {
     // The key is used, shown masked, and not sent to other servers.
     bare(&["log", "With a stored key"], "").succeeds();
     let output = bare(&["auth", "status"], "").succeeds();
-    assert!(
-        output.stdout.contains("chlog_") && output.stdout.contains(&key[40..]),
-        "{}",
-        output.stdout
-    );
+    output.prints("chlog_");
+    output.prints(&key[40..]);
     assert!(!output.stdout.contains(key.as_str()));
     let elsewhere = bare(&["list", "--url", "http://127.0.0.1:1"], "");
     assert!(
@@ -243,7 +231,7 @@ async fn a_key_of_the_environment_is_not_sent_to_a_profile(app: TestApp) {
         let environment: Vec<_> = [key].into_iter().chain(elsewhere).collect();
         let output = list(&environment, &profile).exits_with(4);
         for part in ["CHLOG_API_KEY", "--profile", "auth login"] {
-            assert!(output.stderr.contains(part), "{}", output.stderr);
+            output.says(part);
         }
     }
     list(&[key, ("CHLOG_URL", &url)], &profile).succeeds();
@@ -264,21 +252,17 @@ async fn profiles_are_listed_and_switched(app: TestApp) {
     let other = app.second_organization();
     let bare = |arguments: &[&str]| ChlogOutput::of(app.bare_chlog().args(arguments));
     let output = bare(&["list"]).exits_with(2);
-    assert!(output.stderr.contains("--url"), "{}", output.stderr);
+    output.says("--url");
     log_in(&app, "own", &url, &app.organization.key);
     log_in(&app, "other", &url, &other.key);
     // Without a default profile, the profiles are named.
     let output = bare(&["list"]).exits_with(2);
     for part in ["other, own", "--profile", "auth switch"] {
-        assert!(output.stderr.contains(part), "{}", output.stderr);
+        output.says(part);
     }
     bare(&["auth", "switch"]).exits_with(2);
     let output = bare(&["auth", "switch", "owm"]).exits_with(2);
-    assert!(
-        output.stderr.contains("did you mean own?"),
-        "{}",
-        output.stderr
-    );
+    output.says("did you mean own?");
     let file = app.folder().join("config/chlog/config.toml");
     std::fs::write(
         &file,
@@ -328,14 +312,14 @@ async fn profiles_are_listed_and_switched(app: TestApp) {
         .env("CHLOG_URL", &url)
         .args(["auth", "switch", "own"]);
     let output = ChlogOutput::of(&mut command).succeeds();
-    assert!(output.stderr.contains("CHLOG_URL"), "{}", output.stderr);
+    output.says("CHLOG_URL");
 }
 
 async fn the_organization_of_the_key_is_shown(app: TestApp) {
     let organization = &app.organization;
     let output = log_in(&app, "default", &app.url(), &organization.key);
     for part in [organization.name.as_str(), KEY_NAME] {
-        assert!(output.stderr.contains(part), "{}", output.stderr);
+        output.says(part);
     }
     let status = |arguments: &[&str], key: &str| {
         let mut command = app.bare_chlog();
@@ -345,11 +329,7 @@ async fn the_organization_of_the_key_is_shown(app: TestApp) {
         ChlogOutput::of(command.args(["auth", "status"]).args(arguments))
     };
     let output = status(&[], &organization.key).succeeds();
-    assert!(
-        output.stdout.contains(&organization.name),
-        "{}",
-        output.stdout
-    );
+    output.prints(&organization.name);
     let output = status(&["--json"], &organization.key).succeeds().json();
     assert_eq!(output["organization"]["name"], organization.name);
     assert_eq!(
@@ -375,22 +355,14 @@ async fn the_organization_of_the_key_is_shown(app: TestApp) {
         .env("CHLOG_API_KEY", "chlog_foo");
     let output = ChlogOutput::of(command.arg("list")).exits_with(4);
     for part in ["CHLOG_API_KEY", "expired", "auth status"] {
-        assert!(output.stderr.contains(part), "{}", output.stderr);
+        output.says(part);
     }
     // So does a URL that repeats what chlog adds, or lacks its beginning.
     let mut command = app.chlog();
     let url = format!("{}/api/", app.url());
     let output = ChlogOutput::of(command.args(["list", "--url", &url])).exits_with(3);
-    assert!(
-        output.stderr.contains("leave out /api"),
-        "{}",
-        output.stderr
-    );
+    output.says("leave out /api");
     let mut command = app.chlog();
     let output = ChlogOutput::of(command.args(["list", "--url", "localhost:1"])).exits_with(2);
-    assert!(
-        output.stderr.contains("http://localhost:1"),
-        "{}",
-        output.stderr
-    );
+    output.says("http://localhost:1");
 }

@@ -12,7 +12,7 @@ use serde_json::Value;
 use tokio::time::sleep;
 
 use crate::chlog::spool::{OUTAGES, chlog_through, spool_folder, spooled_files, title_counts};
-use crate::chlog::{ChlogOutput, newest};
+use crate::chlog::{ChlogOutput, Line, newest};
 use changelog_tests::{FaultyProxy, ProxyMode, TestApp, on_one, programs, signal, text};
 
 on_one!(
@@ -35,65 +35,50 @@ on_one!(
 /// How long to wait for a file on a busy machine.
 const APPEAR_TIMEOUT: Duration = Duration::from_secs(20);
 
-fn run(app: &TestApp, arguments: &[&str]) -> ChlogOutput {
-    ChlogOutput::of(app.chlog().arg("run").args(arguments))
+fn run(app: &TestApp, line: &(impl Line + ?Sized)) -> ChlogOutput {
+    ChlogOutput::of(app.chlog().arg("run").args(line.words()))
 }
 
 async fn run_exits_with_the_code_of_the_command(app: TestApp) {
     for (arguments, code, status, risk, how) in [
-        (&["true"][..], 0, "completed", "low", "Exit code 0, after"),
+        ("true", 0, "completed", "low", "Exit code 0, after"),
+        ("sh -c 'exit 3'", 3, "rolled_back", "high", "Exit code 3"),
         (
-            &["sh", "-c", "exit 3"],
-            3,
-            "rolled_back",
-            "high",
-            "Exit code 3",
-        ),
-        (
-            &[
-                "--ok-codes",
-                "0,2",
-                "--risk",
-                "medium",
-                "--",
-                "sh",
-                "-c",
-                "exit 2",
-            ],
+            "--ok-codes 0,2 --risk medium -- sh -c 'exit 2'",
             2,
             "completed",
             "medium",
             "Exit code 2",
         ),
         (
-            &["--fail-risk", "medium", "--", "sh", "-c", "exit 255"],
+            "--fail-risk medium -- sh -c 'exit 255'",
             255,
             "rolled_back",
             "medium",
             "Exit code 255",
         ),
         (
-            &["--risk", "high", "--fail-risk", "low", "--", "false"],
+            "--risk high --fail-risk low -- false",
             1,
             "rolled_back",
             "high",
             "Exit code 1",
         ),
         (
-            &["sh", "-c", "kill -TERM $$"],
+            "sh -c 'kill -TERM $$'",
             143,
             "rolled_back",
             "high",
             "Ended by signal 15",
         ),
         (
-            &["no-such-command"],
+            "no-such-command",
             127,
             "rolled_back",
             "high",
             "Could not be started",
         ),
-        (&["/etc/passwd"], 126, "rolled_back", "high", "Could not be"),
+        ("/etc/passwd", 126, "rolled_back", "high", "Could not be"),
     ] {
         let output = run(&app, arguments);
         assert_eq!(output.code, code, "{arguments:?}: {}", output.stderr);
@@ -112,19 +97,9 @@ async fn run_exits_with_the_code_of_the_command(app: TestApp) {
         assert!(description.contains(how), "{description}");
         assert!(!description.contains("sh -c"), "{description}");
     }
-    let arguments = [
-        "--title",
-        "Deploy it",
-        "-m",
-        "All of it",
-        "--tag",
-        "a,b",
-        "--",
-        "sh",
-        "-c",
-        "echo out; echo err >&2",
-    ];
-    let output = run(&app, &arguments);
+    let arguments = "--title 'Deploy it' -m 'All of it' --tag a,b -- sh \
+        -c 'echo out; echo err >&2'";
+    let output = run(&app, arguments);
     assert_eq!(
         (output.stdout.as_str(), output.stderr.as_str()),
         ("out\n", "err\n")
@@ -138,15 +113,15 @@ async fn run_exits_with_the_code_of_the_command(app: TestApp) {
 
 async fn nothing_is_recorded_if_the_command_was_not_run(app: TestApp) {
     let before = title_counts(&app).await;
-    run(&app, &["--status", "completed", "--", "true"]).exits_with(2);
+    run(&app, "--status completed -- true").exits_with(2);
     for help in ["--help", "-h"] {
-        let output = run(&app, &[help]).succeeds();
+        let output = run(&app, &format!("'{help}'")).succeeds();
         assert!(!output.stdout.contains("--status"), "{}", output.stdout);
     }
-    run(&app, &["--require-log", "--title", "x", "--", "true"]).exits_with(6);
-    run(&app, &["--require-log", "--tag", "", "--", "true"]).exits_with(6);
-    run(&app, &["--require-log", "--risk", "", "--", "true"]).exits_with(2);
-    run(&app, &[]).exits_with(2);
+    run(&app, "--require-log --title x -- true").exits_with(6);
+    run(&app, "--require-log --tag '' -- true").exits_with(6);
+    run(&app, "--require-log --risk '' -- true").exits_with(2);
+    run(&app, "").exits_with(2);
     assert_eq!(title_counts(&app).await, before);
 }
 
@@ -307,14 +282,14 @@ async fn the_command_runs_when_the_service_fails(app: TestApp) {
     }
     // The service becomes unavailable while the command runs.
     proxy.set_mode(ProxyMode::Forward);
-    let mut child = start(&app, &proxy.url, &["sh", "-c", "echo x >ready; sleep 2"]);
+    let mut child = start(&app, &proxy.url, "sh -c 'echo x >ready; sleep 2'");
     wait_for_file(&app.folder().join("ready")).await;
     proxy.set_mode(ProxyMode::Closing);
     assert!(child.wait().expect("an exit").success());
     assert_eq!(newest(&app).await["status"], "in_progress");
     proxy.set_mode(ProxyMode::Forward);
     let flushed = chrono::Utc::now().timestamp_millis();
-    chlog_through(&app, &proxy, &["spool", "flush"]).succeeds();
+    chlog_through(&app, &proxy, "spool flush").succeeds();
     assert_eq!(spooled_files(&spool_folder(&app)), Vec::<PathBuf>::new());
     assert_eq!(
         spooled_files(&spool_folder(&app).join("runs")),
@@ -342,18 +317,14 @@ async fn the_command_gets_its_change_id_and_not_the_key(app: TestApp) {
     let change = newest(&app).await;
     let id = change["id"].as_str().expect("an id");
     assert_eq!(output.stdout, format!("{id}|||kept"));
-    let output = run(&app, &["--pass-key", "--", "sh", "-c", script]).succeeds();
-    assert!(
-        output.stdout.contains(&app.organization.key),
-        "{}",
-        output.stdout
-    );
+    let output = run(&app, &format!("--pass-key -- sh -c '{script}'")).succeeds();
+    output.prints(&app.organization.key);
     // The command may update its change; `run` sets the status.
     let script = format!(
         "'{}' update $CHLOG_CHANGE_ID --tag by-the-command",
         programs::chlog().display()
     );
-    run(&app, &["--pass-key", "--", "sh", "-c", &script]).succeeds();
+    run(&app, &format!("--pass-key -- sh -c '{script}'")).succeeds();
     let change = newest(&app).await;
     assert_eq!(change["tags"], serde_json::json!(["by-the-command"]));
     assert_eq!(change["status"], "completed");
@@ -395,23 +366,16 @@ async fn mistakes_are_reported_and_do_not_stop_the_command(app: TestApp) {
         let arguments = ["run", "--", "sh", "-c", "touch \"$1\"; exit 9", "sh", &path];
         let output = ChlogOutput::of(command.env(name, value).args(arguments));
         assert_eq!(output.code, 9, "{}", output.stderr);
-        assert!(
-            output.stderr.contains("error: ") && output.stderr.contains(words),
-            "{}",
-            output.stderr
-        );
+        output.says("error: ");
+        output.says(words);
         fs::remove_file(&made).expect("the command ran");
         assert_eq!(spooled_files(&spool_folder(&app)).len(), kept);
         assert_eq!(spooled_files(&spool_folder(&app).join("runs")).len(), 0);
     }
     // A rejected change is kept.
-    let output = run(&app, &["--service", "nope", "--", "true"]);
+    let output = run(&app, "--service nope -- true");
     assert_eq!(output.code, 0);
-    assert!(
-        output.stderr.contains("there is no service"),
-        "{}",
-        output.stderr
-    );
+    output.says("there is no service");
     assert_eq!(spooled_files(&spool_folder(&app).join("rejected")).len(), 1);
 }
 
@@ -427,12 +391,8 @@ async fn invalid_values_are_cut_or_dropped(app: TestApp) {
     ] {
         let output = run(&app, &[flags, &script].concat());
         assert_eq!(output.code, 5, "{flags:?}: {}", output.stderr);
-        assert!(
-            output.stderr.contains("chlog: warning: "),
-            "{}",
-            output.stderr
-        );
-        assert!(output.stderr.contains(words), "{}", output.stderr);
+        output.says("chlog: warning: ");
+        output.says(words);
         let change = newest(&app).await;
         assert!(text(&change["title"]).starts_with(title), "{change}");
         assert_eq!(change["tags"].as_array().map(Vec::len), Some(tags));
@@ -443,7 +403,7 @@ async fn invalid_values_are_cut_or_dropped(app: TestApp) {
 async fn a_command_that_outlives_chlog_is_not_closed(app: TestApp) {
     let ready = app.folder().join("ready");
     let script = "echo $$ >ready; exec sleep 30";
-    let mut child = start(&app, &app.url(), &["sh", "-c", script]);
+    let mut child = start(&app, &app.url(), &format!("sh -c '{script}'"));
     wait_for_file(&ready).await;
     let pid = fs::read_to_string(&ready).expect("text");
     let command: u32 = pid.trim().parse().expect("a number");
@@ -494,10 +454,10 @@ async fn notes_on_a_running_change_are_kept(app: TestApp) {
 
 async fn a_nested_run_explains_the_missing_key(app: TestApp) {
     let chlog = programs::chlog().display().to_string();
-    let output = run(&app, &["--", &chlog, "run", "--", "true"]).succeeds();
-    assert!(output.stderr.contains("--pass-key"), "{}", output.stderr);
+    let output = run(&app, &format!("-- '{chlog}' run -- true")).succeeds();
+    output.says("--pass-key");
     let line = "chlog: error: this run will not be recorded: ";
-    assert!(output.stderr.contains(line), "{}", output.stderr);
+    output.says(line);
 }
 
 async fn arguments_are_recorded_on_request_and_masked(app: TestApp) {
@@ -522,7 +482,7 @@ async fn arguments_are_recorded_on_request_and_masked(app: TestApp) {
 async fn an_unobserved_outcome_is_recorded_as_unknown(app: TestApp) {
     let ready = app.folder().join("ready");
     let script = "echo $$ >ready; exec sleep 30";
-    let mut child = start(&app, &app.url(), &["sh", "-c", script]);
+    let mut child = start(&app, &app.url(), &format!("sh -c '{script}'"));
     wait_for_file(&ready).await;
     let command: u32 = fs::read_to_string(&ready)
         .expect("text")
@@ -546,24 +506,16 @@ async fn an_unobserved_outcome_is_recorded_as_unknown(app: TestApp) {
     assert_eq!(change["outcome"], "unknown");
     let id = change["id"].as_str().expect("an id");
     let output = ChlogOutput::of(app.chlog().args(["show", id])).succeeds();
-    assert!(
-        output.stdout.contains("  outcome unknown\n"),
-        "{}",
-        output.stdout
-    );
-    assert!(
-        output.stdout.contains("Outcome unknown: chlog was killed"),
-        "{}",
-        output.stdout
-    );
+    output.prints("  outcome unknown\n");
+    output.prints("Outcome unknown: chlog was killed");
 }
 
 /// Starts `chlog run` without waiting for it.
-pub(crate) fn start(app: &TestApp, url: &str, arguments: &[&str]) -> Child {
+pub(crate) fn start(app: &TestApp, url: &str, line: &(impl Line + ?Sized)) -> Child {
     // A shell starts the tests in the background with SIGINT ignored.
     let mut command = Command::new("env");
     command.arg("--default-signal").arg(programs::chlog());
-    command.args(["run", "--"]).args(arguments);
+    command.args(["run", "--"]).args(line.words());
     with_environment(command, app, url)
         .spawn()
         .expect("chlog runs")

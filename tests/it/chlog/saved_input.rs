@@ -43,12 +43,8 @@ async fn edited_messages_are_saved_until_they_are_recorded(app: TestApp) {
     let [path] = &saved_messages(&app)[..] else {
         panic!("{:?}", saved_messages(&app));
     };
-    assert!(
-        output.stderr.contains(&path.display().to_string()),
-        "{}",
-        output.stderr
-    );
-    assert!(output.stderr.contains("--recover"), "{}", output.stderr);
+    output.says(&path.display().to_string());
+    output.says("--recover");
     let mode = fs::metadata(path).expect("a file").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     let stored = fs::read_to_string(path).expect("text");
@@ -198,5 +194,5 @@ async fn a_hyphen_is_standard_input(app: TestApp) {
     );
     // The help warns of scripts on standard input.
     let help = ChlogOutput::of(app.chlog().args(["log", "--help"])).succeeds();
-    assert!(help.stdout.contains("bash -s"), "{}", help.stdout);
+    help.prints("bash -s");
 }

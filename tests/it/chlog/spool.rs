@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::chlog::{ChlogOutput, newest};
+use crate::chlog::{ChlogOutput, Line, newest};
 use changelog_tests::programs;
 use changelog_tests::{FaultyProxy, ProxyMode, TestApp, each, on_one};
 
@@ -41,9 +41,13 @@ pub(crate) const OUTAGES: [ProxyMode; 9] = [
 ];
 
 /// Runs `chlog` through a proxy.
-pub(crate) fn chlog_through(app: &TestApp, proxy: &FaultyProxy, arguments: &[&str]) -> ChlogOutput {
+pub(crate) fn chlog_through(
+    app: &TestApp,
+    proxy: &FaultyProxy,
+    line: &(impl Line + ?Sized),
+) -> ChlogOutput {
     let mut command = app.chlog();
-    ChlogOutput::of(command.env("CHLOG_URL", &proxy.url).args(arguments))
+    ChlogOutput::of(command.env("CHLOG_URL", &proxy.url).args(line.words()))
 }
 
 pub(crate) fn spool_folder(app: &TestApp) -> PathBuf {
@@ -86,20 +90,19 @@ async fn unsent_changes_are_spooled_without_the_key(app: TestApp) {
     for (number, mode) in OUTAGES.into_iter().enumerate() {
         proxy.set_mode(mode);
         let title = format!("Deploy while {mode:?}");
-        let output = chlog_through(&app, &proxy, &["log", &title, "--risk", "high"]).succeeds();
+        let output = chlog_through(&app, &proxy, &format!("log '{title}' --risk high")).succeeds();
         assert!(
             output.stdout.ends_with(&format!("  queued  {title}\n")),
             "{mode:?}"
         );
-        assert!(
-            output.stderr.contains("warning: ") && output.stderr.contains("saved for later in")
-        );
+        output.says("warning: ");
+        output.says("saved for later in");
         assert_eq!(
             spooled_files(&spool_folder(&app)).len(),
             number + 1,
             "{mode:?}"
         );
-        let strict = chlog_through(&app, &proxy, &["log", "Not kept", "--strict"]).exits_with(7);
+        let strict = chlog_through(&app, &proxy, "log 'Not kept' --strict").exits_with(7);
         assert!(
             !strict.stderr.contains("saved for later in"),
             "{}",
@@ -119,7 +122,7 @@ async fn unsent_changes_are_spooled_without_the_key(app: TestApp) {
     }
     assert!(title_counts(&app).await.is_empty());
 
-    let status = chlog_through(&app, &proxy, &["spool", "status", "--json"]).succeeds();
+    let status = chlog_through(&app, &proxy, "spool status --json").succeeds();
     let status = status.json();
     let found = each(&status["data"], "state");
     let expected = OUTAGES.map(|mode| match mode {
@@ -133,10 +136,10 @@ async fn unsent_changes_are_spooled_without_the_key(app: TestApp) {
     assert_eq!(found, expected);
 
     // A failed flush loses nothing.
-    chlog_through(&app, &proxy, &["spool", "flush"]).exits_with(7);
+    chlog_through(&app, &proxy, "spool flush").exits_with(7);
     assert_eq!(spooled_files(&spool_folder(&app)), files);
     proxy.set_mode(ProxyMode::Forward);
-    chlog_through(&app, &proxy, &["spool", "flush"]).succeeds();
+    chlog_through(&app, &proxy, "spool flush").succeeds();
     assert_eq!(spooled_files(&spool_folder(&app)), Vec::<PathBuf>::new());
     let title_counts = title_counts(&app).await;
     assert_eq!(title_counts.len(), OUTAGES.len());
@@ -144,7 +147,7 @@ async fn unsent_changes_are_spooled_without_the_key(app: TestApp) {
         title_counts.values().all(|count| *count == 1),
         "{title_counts:?}"
     );
-    let output = chlog_through(&app, &proxy, &["spool", "flush"]).succeeds();
+    let output = chlog_through(&app, &proxy, "spool flush").succeeds();
     assert_eq!(output.stderr, "nothing queued\n");
 }
 
@@ -156,14 +159,14 @@ async fn later_commands_send_spooled_changes(app: TestApp) {
         .await;
     for number in 0..3 {
         let title = format!("Kept {number}");
-        chlog_through(&app, &proxy, &["log", &title, "--service", "Payments"]).succeeds();
+        chlog_through(&app, &proxy, &format!("log '{title}' --service Payments")).succeeds();
         // Changes of one millisecond have no order.
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     proxy.set_mode(ProxyMode::Forward);
-    let output = chlog_through(&app, &proxy, &["log", "The first that gets through"]).succeeds();
+    let output = chlog_through(&app, &proxy, "log 'The first that gets through'").succeeds();
     assert_eq!(output.stderr, "sent 3 changes from the queue\n");
-    assert!(output.stdout.contains("The first that gets through"));
+    output.prints("The first that gets through");
     let list = app.key().get("/api/changes").await.body(200);
     let all = list["data"].as_array().expect("a list");
     let in_order: Vec<_> = all.iter().map(|change| &change["title"]).collect();
@@ -173,13 +176,13 @@ async fn later_commands_send_spooled_changes(app: TestApp) {
         ["The first that gets through", "Kept 2", "Kept 1", "Kept 0"]
     );
     assert_eq!(all[1]["service"]["id"], service.as_str());
-    let output = chlog_through(&app, &proxy, &["list"]).succeeds();
+    let output = chlog_through(&app, &proxy, "list").succeeds();
     assert_eq!(output.stderr, "");
     // `run` sends spooled changes too.
     proxy.set_mode(ProxyMode::Closing);
-    chlog_through(&app, &proxy, &["log", "Before the run"]).succeeds();
+    chlog_through(&app, &proxy, "log 'Before the run'").succeeds();
     proxy.set_mode(ProxyMode::Forward);
-    let output = chlog_through(&app, &proxy, &["run", "--", "echo", "out"]).succeeds();
+    let output = chlog_through(&app, &proxy, "run -- echo out").succeeds();
     assert_eq!(output.stdout, "out\n");
     assert_eq!(output.stderr, "sent 1 change from the queue\n");
     assert_eq!(spooled_files(&spool_folder(&app)), Vec::<PathBuf>::new());
@@ -189,30 +192,22 @@ async fn refused_changes_are_moved_to_rejected(app: TestApp) {
     let proxy = FaultyProxy::in_front_of(&app.server.address, ProxyMode::Closing);
     let arguments = ["log", "Of a service that is not there", "--service", "nope"];
     chlog_through(&app, &proxy, &arguments).succeeds();
-    chlog_through(&app, &proxy, &["log", "Of none"]).succeeds();
+    chlog_through(&app, &proxy, "log 'Of none'").succeeds();
     fs::write(spool_folder(&app).join("0-torn.json"), "{\"url\": ").expect("a file");
     proxy.set_mode(ProxyMode::Forward);
-    let output = chlog_through(&app, &proxy, &["spool", "flush"]).exits_with(6);
-    assert!(
-        output.stderr.contains("rejected 2 changes"),
-        "{}",
-        output.stderr
-    );
+    let output = chlog_through(&app, &proxy, "spool flush").exits_with(6);
+    output.says("rejected 2 changes");
     assert_eq!(newest(&app).await["title"], "Of none");
     assert_eq!(spooled_files(&spool_folder(&app)), Vec::<PathBuf>::new());
     assert_eq!(spooled_files(&spool_folder(&app).join("rejected")).len(), 2);
-    let output = chlog_through(&app, &proxy, &["spool", "status"]).succeeds();
-    assert!(
-        output.stdout.contains("there is no service \"nope\""),
-        "{}",
-        output.stdout
-    );
-    assert!(output.stdout.contains("0-torn.json"), "{}", output.stdout);
+    let output = chlog_through(&app, &proxy, "spool status").succeeds();
+    output.prints("there is no service \"nope\"");
+    output.prints("0-torn.json");
     // A rejected change is not sent again.
-    let output = chlog_through(&app, &proxy, &["spool", "flush"]).succeeds();
+    let output = chlog_through(&app, &proxy, "spool flush").succeeds();
     assert_eq!(output.stderr, "nothing queued\n");
-    chlog_through(&app, &proxy, &["spool", "drop", "--rejected", "--yes"]).succeeds();
-    let output = chlog_through(&app, &proxy, &["spool", "status"]).succeeds();
+    chlog_through(&app, &proxy, "spool drop --rejected --yes").succeeds();
+    let output = chlog_through(&app, &proxy, "spool status").succeeds();
     assert_eq!(output.stderr, "nothing queued\n");
 }
 
@@ -230,7 +225,7 @@ async fn mistakes_are_not_spooled(app: TestApp) {
     // A refused key does not lose spooled changes.
     let wrong = changelog_core::api_key::assemble("0123456789abcdefghijABCDEFGHIJ01");
     let proxy = FaultyProxy::in_front_of(&app.server.address, ProxyMode::Closing);
-    chlog_through(&app, &proxy, &["log", "It waits"]).succeeds();
+    chlog_through(&app, &proxy, "log 'It waits'").succeeds();
     proxy.set_mode(ProxyMode::Forward);
     let mut command = app.chlog();
     command.env("CHLOG_URL", &proxy.url);
@@ -245,9 +240,7 @@ async fn concurrent_flushes_send_each_change_once(app: TestApp) {
         chlog_through(&app, &proxy, &["log", &format!("Change {number}")]).succeeds();
     }
     proxy.set_mode(ProxyMode::Forward);
-    let flushing: Vec<Child> = (0..4)
-        .map(|_| start(&app, &proxy, &["spool", "flush"]))
-        .collect();
+    let flushing: Vec<Child> = (0..4).map(|_| start(&app, &proxy, "spool flush")).collect();
     for mut child in flushing {
         assert!(child.wait().expect("an exit").success());
     }
@@ -266,12 +259,12 @@ async fn a_killed_flush_loses_and_duplicates_nothing(app: TestApp) {
     }
     proxy.set_mode(ProxyMode::Forward);
     for round in 0..12 {
-        let mut child = start(&app, &proxy, &["spool", "flush"]);
+        let mut child = start(&app, &proxy, "spool flush");
         tokio::time::sleep(Duration::from_millis(4 * round + 10)).await;
         let _ = child.kill();
         let _ = child.wait();
     }
-    chlog_through(&app, &proxy, &["spool", "flush"]).succeeds();
+    chlog_through(&app, &proxy, "spool flush").succeeds();
     let title_counts = title_counts(&app).await;
     assert_eq!(title_counts.len(), 30);
     assert!(
@@ -288,7 +281,7 @@ async fn a_lost_response_duplicates_nothing(app: TestApp) {
     assert_eq!(title_counts(&app).await.len(), 3);
     assert_eq!(spooled_files(&spool_folder(&app)).len(), 3);
     proxy.set_mode(ProxyMode::Forward);
-    chlog_through(&app, &proxy, &["spool", "flush"]).succeeds();
+    chlog_through(&app, &proxy, "spool flush").succeeds();
     let title_counts = title_counts(&app).await;
     assert_eq!(title_counts.len(), 3);
     assert!(
@@ -317,7 +310,7 @@ async fn a_hundred_concurrent_logs_survive_a_kill(mut app: TestApp) {
     for mut child in logging {
         assert!(child.wait().expect("an exit").success());
     }
-    chlog_through(&app, &proxy, &["spool", "flush"]).succeeds();
+    chlog_through(&app, &proxy, "spool flush").succeeds();
     assert_eq!(spooled_files(&spool_folder(&app)), Vec::<PathBuf>::new());
     let title_counts = title_counts(&app).await;
     assert_eq!(title_counts.len(), 100);
@@ -330,19 +323,13 @@ async fn a_hundred_concurrent_logs_survive_a_kill(mut app: TestApp) {
 async fn spooled_changes_are_sent_to_their_own_server(app: TestApp) {
     let meant = FaultyProxy::in_front_of(&app.server.address, ProxyMode::Closing);
     let other = FaultyProxy::in_front_of(&app.server.address, ProxyMode::Forward);
-    chlog_through(&app, &meant, &["log", "Not for others"]).succeeds();
-    chlog_through(&app, &other, &["list"]).succeeds();
-    let output = chlog_through(&app, &other, &["spool", "flush"]).succeeds();
-    assert!(
-        output
-            .stderr
-            .contains("1 change queued for other server URLs"),
-        "{}",
-        output.stderr
-    );
+    chlog_through(&app, &meant, "log 'Not for others'").succeeds();
+    chlog_through(&app, &other, "list").succeeds();
+    let output = chlog_through(&app, &other, "spool flush").succeeds();
+    output.says("1 change queued for other server URLs");
     assert!(title_counts(&app).await.is_empty());
     meant.set_mode(ProxyMode::Forward);
-    chlog_through(&app, &meant, &["list"]).succeeds();
+    chlog_through(&app, &meant, "list").succeeds();
     assert_eq!(title_counts(&app).await.len(), 1);
 }
 
@@ -351,15 +338,15 @@ async fn spooled_changes_are_deleted_on_request(app: TestApp) {
     for number in 0..3 {
         chlog_through(&app, &proxy, &["log", &format!("Change {number}")]).succeeds();
     }
-    let ids = chlog_through(&app, &proxy, &["spool", "status", "--format", "ids"]).succeeds();
+    let ids = chlog_through(&app, &proxy, "spool status --format ids").succeeds();
     let first = ids.stdout.lines().next().expect("an id");
-    chlog_through(&app, &proxy, &["spool", "drop"]).exits_with(2);
-    chlog_through(&app, &proxy, &["spool", "drop", "nothing"]).exits_with(3);
+    chlog_through(&app, &proxy, "spool drop").exits_with(2);
+    chlog_through(&app, &proxy, "spool drop nothing").exits_with(3);
     assert_eq!(spooled_files(&spool_folder(&app)).len(), 3);
-    chlog_through(&app, &proxy, &["spool", "drop", first]).succeeds();
+    chlog_through(&app, &proxy, &format!("spool drop {first}")).succeeds();
     assert_eq!(spooled_files(&spool_folder(&app)).len(), 2);
     // Without a terminal, all are deleted only with --yes.
-    chlog_through(&app, &proxy, &["spool", "drop", "--all"]).exits_with(2);
+    chlog_through(&app, &proxy, "spool drop --all").exits_with(2);
     assert_eq!(spooled_files(&spool_folder(&app)).len(), 2);
     let all = ["spool", "drop", "--all", "--yes", "--json"];
     let output = chlog_through(&app, &proxy, &all).succeeds();
@@ -376,22 +363,14 @@ async fn spooled_changes_are_deleted_on_request(app: TestApp) {
     command.env("CHLOG_URL", &proxy.url);
     command.env("CHLOG_SPOOL_DIR", "/proc/nowhere");
     let output = ChlogOutput::of(command.args(["log", "It is lost"])).exits_with(7);
-    assert!(
-        output.stderr.contains("could not be saved for later"),
-        "{}",
-        output.stderr
-    );
-    assert!(
-        output.stderr.contains("\"title\":\"It is lost\""),
-        "{}",
-        output.stderr
-    );
+    output.says("could not be saved for later");
+    output.says("\"title\":\"It is lost\"");
 }
 
 /// Starts `chlog` without waiting for it.
-fn start(app: &TestApp, proxy: &FaultyProxy, arguments: &[&str]) -> Child {
+fn start(app: &TestApp, proxy: &FaultyProxy, line: &(impl Line + ?Sized)) -> Child {
     Command::new(programs::chlog())
-        .args(arguments)
+        .args(line.words())
         .env_clear()
         .env("HOME", app.folder())
         .env("XDG_STATE_HOME", app.folder().join("state"))

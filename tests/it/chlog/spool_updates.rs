@@ -80,7 +80,7 @@ async fn a_queued_change_is_updated_by_the_id_that_was_printed(app: TestApp) {
     assert!(text(&change["started_at"]) < text(&change["ended_at"]));
 
     // The printed id still works, and a change that waits is sent before its update.
-    let again = chlog(&app, &["rollback", &id, "--reason", "errors"]).succeeds();
+    let again = chlog(&app, &format!("rollback {id} --reason errors")).succeeds();
     assert!(
         again.stdout.starts_with(text(&change["id"])),
         "{}",
@@ -105,17 +105,8 @@ async fn a_queued_change_is_updated_by_the_id_that_was_printed(app: TestApp) {
 }
 
 async fn updates_of_recorded_changes_are_queued(app: TestApp) {
-    let log = [
-        "log",
-        "Deploy",
-        "--status",
-        "in_progress",
-        "--tag",
-        "a",
-        "--format",
-        "ids",
-    ];
-    let id = chlog(&app, &log).succeeds().stdout.trim().to_owned();
+    let log = "log Deploy --status in_progress --tag a --format ids";
+    let id = chlog(&app, log).succeeds().stdout.trim().to_owned();
     let proxy = FaultyProxy::in_front_of(&app.server.address, ProxyMode::Closing);
     let through = |arguments: &[&str]| chlog_through(&app, &proxy, arguments);
     through(&["update", &id, "--tag", "b", "--risk", "high"]).succeeds();
@@ -153,7 +144,7 @@ async fn a_queued_status_does_not_replace_a_later_one(app: TestApp) {
         proxy.set_mode(ProxyMode::Forward);
         let flushed = through(&["spool", "flush"]).succeeds();
         let note = format!("the status of {id} stays {later}");
-        assert!(flushed.stderr.contains(&note), "{}", flushed.stderr);
+        flushed.says(&note);
         let change = app.key().get(&path).await.data(200);
         for field in ["status", "outcome", "ended_at"] {
             assert_eq!(change[field], expected[field], "{queued}: {field}");
@@ -197,7 +188,7 @@ async fn an_update_of_a_rejected_change_waits_with_it(app: TestApp) {
     assert_eq!(rejected.len(), 2);
     let reason = fs::read_to_string(&rejected[1]).expect("text");
     assert!(reason.contains("was rejected"), "{reason}");
-    chlog(&app, &["service", "create", "ghost"]).succeeds();
+    chlog(&app, "service create ghost").succeeds();
     through(&["spool", "retry"]).succeeds();
     through(&["spool", "flush"]).succeeds();
     assert_eq!(newest(&app).await["status"], "completed");
@@ -215,11 +206,11 @@ async fn a_command_updates_its_change_while_the_server_is_unavailable(app: TestA
     let id = output.stdout.lines().next().expect("an id").to_owned();
     assert_eq!(spooled_files(&spool_folder(&app)).len(), 2);
     proxy.set_mode(ProxyMode::Forward);
-    chlog_through(&app, &proxy, &["spool", "flush"]).succeeds();
+    chlog_through(&app, &proxy, "spool flush").succeeds();
     let change = newest(&app).await;
     assert_eq!(change["outcome"], "failed");
     assert_eq!(change["tags"], json!(["by-the-command"]));
-    let output = chlog(&app, &["done", &id]).succeeds();
+    let output = chlog(&app, &format!("done {id}")).succeeds();
     assert!(
         output.stdout.starts_with(text(&change["id"])),
         "{}",

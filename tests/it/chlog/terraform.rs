@@ -10,7 +10,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::chlog::{ChlogOutput, chlog, newest};
+use crate::chlog::{ChlogOutput, Line, chlog, newest};
 use changelog_tests::{Engine, TestApp, on_one, programs, text};
 
 on_one!(
@@ -33,9 +33,9 @@ pub(super) fn fixture(name: &str) -> Vec<u8> {
 }
 
 /// Pipes bytes into `chlog terraform`.
-pub(super) fn piped(app: &TestApp, arguments: &[&str], input: &[u8]) -> ChlogOutput {
+pub(super) fn piped(app: &TestApp, line: &(impl Line + ?Sized), input: &[u8]) -> ChlogOutput {
     let mut command = app.chlog();
-    command.arg("terraform").args(arguments);
+    command.arg("terraform").args(line.words());
     ChlogOutput::of(command.write_stdin(input))
 }
 
@@ -117,13 +117,9 @@ async fn recorded_runs_become_changes(app: TestApp) {
             &["- destroy `terraform_data.stays`"],
         ),
     ] {
-        let output = piped(&app, &[], &fixture(name)).succeeds();
+        let output = piped(&app, "", &fixture(name)).succeeds();
         // The output of Terraform is shown.
-        assert!(
-            output.stderr.contains("Terraform 1.11.4"),
-            "{}",
-            output.stderr
-        );
+        output.says("Terraform 1.11.4");
         // Lists are ordered by the start of the recorded run.
         let id = output.stdout.split_whitespace().next().expect("an id");
         let change = app.key().get(&format!("/api/changes/{id}")).await.data(200);
@@ -145,15 +141,13 @@ async fn recorded_runs_become_changes(app: TestApp) {
         for line in lines {
             assert!(description.contains(line), "{line}: {description}");
         }
-        let sent = piped(&app, &["--dry-run"], &fixture(name))
-            .succeeds()
-            .stdout;
+        let sent = piped(&app, "--dry-run", &fixture(name)).succeeds().stdout;
         assert!(!sent.contains(PLANTED), "{sent}");
     }
-    let output = piped(&app, &[], &fixture("nothing.ndjson")).succeeds();
-    assert!(output.stderr.contains("--always"), "{}", output.stderr);
+    let output = piped(&app, "", &fixture("nothing.ndjson")).succeeds();
+    output.says("--always");
     assert_eq!((count(&app).await, output.stdout.as_str()), (5, ""));
-    piped(&app, &["--always"], &fixture("nothing.ndjson")).succeeds();
+    piped(&app, "--always", &fixture("nothing.ndjson")).succeeds();
     assert_eq!(newest(&app).await["title"], "terraform apply: no changes");
     assert_nothing_planted(&app).await;
 }
@@ -161,10 +155,10 @@ async fn recorded_runs_become_changes(app: TestApp) {
 async fn applying_a_plan_updates_the_planned_change(app: TestApp) {
     let plan = fixtures().join("plan.json");
     let plan = plan.to_str().expect("a path");
-    let output = chlog(&app, &["terraform", "plan", plan, "--tag", "network"]).succeeds();
+    let output = chlog(&app, &format!("terraform plan '{plan}' --tag network")).succeeds();
     let planned = newest(&app).await;
     let id = text(&planned["id"]);
-    assert!(output.stdout.contains(&id), "{}", output.stdout);
+    output.prints(&id);
     assert_eq!(planned["title"], "terraform plan: 4 to add");
     assert_eq!(
         (&planned["status"], &planned["risk_level"]),
@@ -177,7 +171,7 @@ async fn applying_a_plan_updates_the_planned_change(app: TestApp) {
     let mut again = app.chlog();
     again.args(["terraform", "plan", "-"]);
     let output = ChlogOutput::of(again.write_stdin(fixture("plan.json"))).succeeds();
-    assert!(output.stdout.contains(&id), "{}", output.stdout);
+    output.prints(&id);
     assert_eq!(count(&app).await, 1);
 
     let arguments = ["--plan", plan, "--format", "ids"];
@@ -190,16 +184,12 @@ async fn applying_a_plan_updates_the_planned_change(app: TestApp) {
     // Added tags stay.
     assert!(applied["tags"].to_string().contains("network"), "{applied}");
     // The change is no longer planned: a later run is another change.
-    piped(&app, &["--plan", plan], &fixture("failed.ndjson")).succeeds();
+    piped(&app, &format!("--plan '{plan}'"), &fixture("failed.ndjson")).succeeds();
     assert_eq!(count(&app).await, 2);
     assert_nothing_planted(&app).await;
 
-    let output = chlog(&app, &["terraform", "plan", "/nowhere/at/all"]).exits_with(2);
-    assert!(
-        output.stderr.contains("/nowhere/at/all"),
-        "{}",
-        output.stderr
-    );
+    let output = chlog(&app, "terraform plan /nowhere/at/all").exits_with(2);
+    output.says("/nowhere/at/all");
     let mut state = app.chlog();
     state.args(["terraform", "plan", "-"]);
     let output = ChlogOutput::of(state.write_stdin("{\"values\": \"PLANTED\"}")).exits_with(2);
@@ -207,24 +197,10 @@ async fn applying_a_plan_updates_the_planned_change(app: TestApp) {
 }
 
 async fn flags_override_detected_values(app: TestApp) {
-    let arguments = [
-        "--title",
-        "Network of the new office",
-        "--risk",
-        "medium",
-        "--status",
-        "in_progress",
-        "--service",
-        "network",
-        "--create-missing",
-        "--tag",
-        "office",
-        "-m",
-        "As agreed",
-        "--link",
-        "ticket=https://tickets.example.com/7",
-    ];
-    piped(&app, &arguments, &fixture("changed.ndjson")).succeeds();
+    let arguments = "--title 'Network of the new office' --risk medium --status in_progress \
+        --service network --create-missing --tag office -m 'As agreed' \
+        --link ticket=https://tickets.example.com/7";
+    piped(&app, arguments, &fixture("changed.ndjson")).succeeds();
     let change = newest(&app).await;
     assert_eq!(change["title"], "Network of the new office");
     assert_eq!(
@@ -247,7 +223,7 @@ async fn an_incomplete_stream_is_reported(app: TestApp) {
         .expect("a transaction");
     let mut cut = lines[..=begun].concat();
     cut.extend_from_slice(&lines[begun + 1][..40]);
-    piped(&app, &[], &cut).succeeds();
+    piped(&app, "", &cut).succeeds();
     let change = newest(&app).await;
     assert_eq!(change["title"], "terraform apply: ended without a result");
     assert_eq!(
@@ -258,9 +234,9 @@ async fn an_incomplete_stream_is_reported(app: TestApp) {
     assert!(!change.to_string().contains(PLANTED), "{change}");
     // Without an event there is nothing to record.
     for input in ["", "terraform: command not found\n", "{}\n"] {
-        let output = piped(&app, &[], input.as_bytes()).exits_with(2);
-        assert!(output.stderr.contains("-json"), "{}", output.stderr);
-        assert!(output.stderr.contains(input.trim()), "{}", output.stderr);
+        let output = piped(&app, "", input.as_bytes()).exits_with(2);
+        output.says("-json");
+        output.says(input.trim());
     }
     assert_eq!(count(&app).await, 1);
 }
@@ -316,15 +292,11 @@ async fn input_is_read_to_its_end(app: TestApp) {
         assert_eq!(count(&app).await, number as u64 + 1, "{arguments:?}");
     }
     // With an unknown service, the change is kept.
-    let output = piped(&app, &["--service", "zzz"], &fixture("changed.ndjson")).exits_with(3);
-    assert!(output.stderr.contains("was saved to"), "{}", output.stderr);
+    let output = piped(&app, "--service zzz", &fixture("changed.ndjson")).exits_with(3);
+    output.says("was saved to");
     // If the change cannot be kept, it is printed.
     let mut command = app.chlog();
     command.arg("terraform").env("CHLOG_API_KEY", "");
     let output = ChlogOutput::of(command.write_stdin(fixture("changed.ndjson"))).exits_with(4);
-    assert!(
-        output.stderr.contains("not recorded: {"),
-        "{}",
-        output.stderr
-    );
+    output.says("not recorded: {");
 }

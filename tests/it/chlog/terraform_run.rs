@@ -187,7 +187,7 @@ async fn a_run_ends_as_terraform_does(app: TestApp) {
         "{}",
         output.stdout
     );
-    assert!(output.stderr.contains("recorded "), "{}", output.stderr);
+    output.says("recorded ");
     assert_eq!(newest(&app).await["title"], "terraform apply: 1 added");
     // A second apply changes nothing.
     let output = module.shell(&format!("{run} apply -auto-approve"), &[], "");
@@ -198,11 +198,7 @@ async fn a_run_ends_as_terraform_does(app: TestApp) {
         "mkdir -p ../elsewhere && cd ../elsewhere && {run} -chdir=../run apply -json -auto-approve -var word=two"
     );
     let output = module.shell(&elsewhere, &[], "").succeeds();
-    assert!(
-        output.stdout.contains("\"type\":\"apply_complete\""),
-        "{}",
-        output.stdout
-    );
+    output.prints("\"type\":\"apply_complete\"");
     let change = newest(&app).await;
     assert_eq!(
         (&change["title"], &change["risk_level"]),
@@ -221,11 +217,7 @@ async fn a_run_ends_as_terraform_does(app: TestApp) {
     fs::write(module.folder.join("bad.tf"), FAILING_RESOURCE).expect("a file");
     let output = module.shell(&format!("{run} apply -auto-approve"), &[], "");
     let output = output.exits_with(1);
-    assert!(
-        output.stderr.contains("local-exec provisioner error"),
-        "{}",
-        output.stderr
-    );
+    output.says("local-exec provisioner error");
     let change = newest(&app).await;
     assert_eq!(
         (&change["title"], &change["status"], &change["risk_level"]),
@@ -244,7 +236,7 @@ async fn a_run_ends_as_terraform_does(app: TestApp) {
     assert_eq!(count(&app).await, 6);
     // Commands that change nothing are not recorded.
     let output = module.shell(&format!("{run} version"), &[], "").succeeds();
-    assert!(output.stdout.contains("Terraform v"), "{}", output.stdout);
+    output.prints("Terraform v");
     let output = module.shell(&format!("{run} plan -detailed-exitcode"), &[], "");
     output.exits_with(2);
     assert_eq!(newest(&app).await["title"], "terraform plan: 1 to add");
@@ -252,7 +244,7 @@ async fn a_run_ends_as_terraform_does(app: TestApp) {
     let wrong = "chlog terraform run --strict --tag '' -- apply -auto-approve";
     let output = module.shell(wrong, &[], "").exits_with(6);
     let refused = "Terraform was not started";
-    assert!(output.stderr.contains(refused), "{}", output.stderr);
+    output.says(refused);
     let wrong = "chlog terraform run --tag '' --risk \"$NONE\" -- plan";
     let output = module.shell(wrong, &[], "").succeeds();
     for words in ["chlog: warning: --tag \"\": ", "--risk <RISK>"] {
@@ -262,11 +254,7 @@ async fn a_run_ends_as_terraform_does(app: TestApp) {
     let output = module
         .shell(&format!("{run} apply"), &nobody, "")
         .exits_with(1);
-    assert!(
-        output.stderr.contains("/nowhere/terraform"),
-        "{}",
-        output.stderr
-    );
+    output.says("/nowhere/terraform");
     // An unavailable service does not fail the run.
     let away = [("CHLOG_URL", "http://127.0.0.1:9")];
     let output = module.shell(&format!("{run} apply -auto-approve"), &away, "");
@@ -280,24 +268,12 @@ async fn a_run_asks_for_confirmation(app: TestApp) {
     let apply = "chlog terraform run -- apply -var word=three -lock-timeout=3s";
     for answer in ["no\n", "", "y\n"] {
         let output = module.shell(apply, &[], answer).exits_with(1);
-        assert!(
-            output.stdout.contains("will be created"),
-            "{}",
-            output.stdout
-        );
-        assert!(
-            output.stderr.contains("nothing was changed"),
-            "{}",
-            output.stderr
-        );
+        output.prints("will be created");
+        output.says("nothing was changed");
     }
     assert_eq!(count(&app).await, 0);
     let output = module.shell(apply, &[], "yes\n").succeeds();
-    assert!(
-        output.stdout.contains("Apply complete!"),
-        "{}",
-        output.stdout
-    );
+    output.prints("Apply complete!");
     assert_eq!(newest(&app).await["title"], "terraform apply: 1 added");
     let state = fs::read_to_string(module.folder.join("terraform.tfstate")).expect("a state");
     assert!(state.contains("three"), "{state}");
@@ -453,11 +429,7 @@ async fn a_plan_of_yesterday_is_applied_today(app: TestApp) {
     let output = module
         .shell(&format!("{run} apply saved"), &[], "")
         .succeeds();
-    assert!(
-        output.stderr.contains(&format!("recorded {id}")),
-        "{}",
-        output.stderr
-    );
+    output.says(&format!("recorded {id}"));
     assert_eq!(since("1h"), format!("{id}\n"));
     let applied = newest(&app).await;
     assert_eq!(applied["id"], id);

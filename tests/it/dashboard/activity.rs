@@ -51,9 +51,7 @@ async fn entries_are_sentences(app: TestApp) {
         .patch(&format!("/api/changes/{id}"), json!({ "impact": "none" }))
         .await
         .data(200);
-    app.key()
-        .create("/api/services", json!({ "name": "payments" }))
-        .await;
+    app.key().service("payments").await;
     let guest = join(&app, &owner, "grace", "viewer").await;
     let role = format!("/settings/members/{}/role", guest.id);
     owner.post_form(&role, &[("role", "member")]).await.is(303);

@@ -35,9 +35,7 @@ fn rfc3339(at: DateTime<Utc>) -> String {
 async fn incident(key: &TestClient) -> (DateTime<Utc>, String) {
     let service = json!({ "name": "payments", "color": "#16a34a" });
     let payments = key.create("/api/services", service).await;
-    let search = key
-        .create("/api/services", json!({ "name": "search" }))
-        .await;
+    let search = key.service("search").await;
     let now = Utc::now();
     // Fields have minutes.
     let moment = now - TimeDelta::minutes(30) - TimeDelta::seconds(now.timestamp() % 60);
@@ -564,9 +562,7 @@ async fn another_question_keeps_the_moment_and_the_range(app: TestApp) {
 
 async fn many_changes_are_counted_where_they_cannot_be_drawn(app: TestApp) {
     let key = app.key();
-    let service = key
-        .create("/api/services", json!({ "name": "payments" }))
-        .await;
+    let service = key.service("payments").await;
     let now = Utc::now();
     let changes: Vec<_> = (0..450)
         .map(|number| {

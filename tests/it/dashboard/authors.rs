@@ -192,9 +192,7 @@ async fn several_services_are_recorded_and_changed(app: TestApp) {
 #[expect(clippy::too_many_lines, reason = "one filter after the other")]
 async fn changes_are_filtered_by_environment_author_and_text(app: TestApp) {
     let (key, owner) = (app.key(), app.browser().await);
-    let service = key
-        .create("/api/services", json!({ "name": "payments" }))
-        .await;
+    let service = key.service("payments").await;
     let host = json!({ "hostname": "web-1", "environment": "staging" });
     let host = key.create("/api/hosts", host).await;
     for (minute, mut body) in [

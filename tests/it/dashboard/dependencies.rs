@@ -107,9 +107,7 @@ async fn a_form_names_what_it_does_not_know(app: TestApp) {
     let browser = app.browser().await;
     let [ledger] = services(&app, ["ledger"]).await;
     let other = app.with_key(&app.second_organization().key);
-    let foreign = other
-        .create("/api/services", json!({ "name": "mail" }))
-        .await;
+    let foreign = other.service("mail").await;
     let path = format!("/services/{ledger}");
     for (typed, message) in [
         ("mail", "service 1: No service named &#34;mail&#34;"),

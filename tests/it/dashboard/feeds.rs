@@ -38,9 +38,7 @@ fn parse(response: &TestResponse) -> Feed {
 
 async fn a_feed_has_the_newest_changes(app: TestApp) {
     let key = app.key();
-    let service = key
-        .create("/api/services", json!({ "name": "pay & co" }))
-        .await;
+    let service = key.service("pay & co").await;
     for change in [
         json!({ "title": "Old", "status": "completed", "occurred_at": "2026-01-01T00:00:00Z" }),
         json!({

@@ -99,9 +99,7 @@ async fn keys_open_pages_and_the_palette(app: TestApp) {
     let changes = json!({ "changes": changes.collect::<Vec<_>>() });
     app.key().post("/api/changes/bulk", changes).await.is(201);
     let id = app.key().change("First").await;
-    app.key()
-        .create("/api/services", json!({ "name": "payments" }))
-        .await;
+    app.key().service("payments").await;
     sign_in(&browser, &app, &app.organization).await;
     let open = async |path: &str| {
         browser.open(&format!("{}{path}", app.url())).await;

@@ -28,12 +28,8 @@ async fn filters_are_in_the_url(app: TestApp) {
 /// host, every fifth tags.
 async fn create_thirty_changes(app: &TestApp) -> (String, String) {
     let key = app.key();
-    let service = key
-        .create("/api/services", json!({ "name": "Payments & Co" }))
-        .await;
-    let host = key
-        .create("/api/hosts", json!({ "hostname": "web-1" }))
-        .await;
+    let service = key.service("Payments & Co").await;
+    let host = key.host("web-1").await;
     let changes: Vec<Value> = (0..30)
         .map(|number: u32| {
             let mut change = json!({
@@ -444,10 +440,8 @@ async fn csv_cells_are_not_formulas(app: TestApp) {
         });
         key.create("/api/changes", body).await;
     }
-    let service = key.create("/api/services", json!({ "name": "=cmd" })).await;
-    let host = key
-        .create("/api/hosts", json!({ "hostname": "@host" }))
-        .await;
+    let service = key.service("=cmd").await;
+    let host = key.host("@host").await;
     let body = json!({ "title": "Of both", "service_id": service, "host_id": host });
     key.create("/api/changes", body).await;
     let csv = app.browser().await.get("/changes.csv").await.text;
@@ -476,8 +470,7 @@ async fn the_activity_log_is_filtered_and_paged(app: TestApp) {
     key.post("/api/changes/bulk", json!({ "changes": titles }))
         .await
         .is(201);
-    key.create("/api/services", json!({ "name": "payments" }))
-        .await;
+    key.service("payments").await;
     let owner = app.browser().await;
     owner
         .post_form("/hosts", &[("hostname", "by-hand")])

@@ -128,9 +128,7 @@ async fn a_planned_change_moves_to_the_day_on_which_it_was_made(app: TestApp) {
 
 async fn planned_changes_are_upcoming_and_not_among_the_latest(app: TestApp) {
     let (key, owner) = (app.key(), app.browser().await);
-    let service = key
-        .create("/api/services", json!({ "name": "payments" }))
-        .await;
+    let service = key.service("payments").await;
     let planned = |title: &str, scheduled_for: &str| json!({ "title": title, "scheduled_for": scheduled_for, "service_id": service });
     let late = planned("Forgotten", "2026-01-01T00:00:00Z");
     key.create("/api/changes", late).await;

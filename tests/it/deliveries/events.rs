@@ -41,9 +41,7 @@ async fn events_are_signed_and_in_order(mut app: TestApp) {
     let receiver = Receiver::start().await;
     let hook = connect(&app, "hook", &receiver);
     let key = app.key();
-    let service = key
-        .create("/api/services", json!({ "name": "payments" }))
-        .await;
+    let service = key.service("payments").await;
     let host = json!({ "hostname": "web-1", "environment": "prod" });
     let host = key.create("/api/hosts", host).await;
     let id = key
@@ -103,9 +101,7 @@ async fn events_are_signed_and_in_order(mut app: TestApp) {
 async fn filters_choose_events(mut app: TestApp) {
     allow_receivers(&mut app).await;
     let key = app.key();
-    let service = key
-        .create("/api/services", json!({ "name": "payments" }))
-        .await;
+    let service = key.service("payments").await;
     let receiver = Receiver::start().await;
     let flags = ["--min-risk", "medium", "--service", "payments"];
     let hook = connect_as(&app, "webhook", "payments", &receiver.url(), &flags);

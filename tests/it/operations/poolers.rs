@@ -26,9 +26,7 @@ const WORDS: [&str; 6] = ["deploy", "rollback", "restart", "upgrade", "cache", "
 
 /// Creates changes, some of which each filter finds, and returns the filters.
 async fn fill(key: &TestClient) -> Vec<String> {
-    let service = key
-        .create("/api/services", json!({ "name": "payments" }))
-        .await;
+    let service = key.service("payments").await;
     let change = |number: usize| {
         let words = [WORDS[number % 6], WORDS[number / 6 % 6]];
         json!({

@@ -107,12 +107,8 @@ async fn services_and_hosts_are_found_by_words(app: TestApp) {
 async fn renaming_replaces_the_words(app: TestApp) {
     let key = app.key();
     let (store, ours) = open(&app).await;
-    let service = key
-        .create("/api/services", json!({ "name": "blue green" }))
-        .await;
-    let host = key
-        .create("/api/hosts", json!({ "hostname": "blue-green" }))
-        .await;
+    let service = key.service("blue green").await;
+    let host = key.host("blue-green").await;
     let service_path = format!("/api/services/{service}");
     let host_path = format!("/api/hosts/{host}");
     for (path, patch) in [
@@ -130,8 +126,7 @@ async fn renaming_replaces_the_words(app: TestApp) {
     let found = (vec![parsed(&service)], vec![parsed(&host)]);
     assert_eq!(matches(&store, ours, "red").await, found);
     // A name that is refused changes nothing.
-    key.create("/api/services", json!({ "name": "taken" }))
-        .await;
+    key.service("taken").await;
     let taken = key.patch(&service_path, json!({ "name": "taken" })).await;
     taken.problem(409, "conflict");
     assert_eq!(matches(&store, ours, "red").await, found);
@@ -165,9 +160,7 @@ async fn words_match_per_organization_and_limit(app: TestApp) {
 async fn many_dependents_are_cut(app: TestApp) {
     let key = app.key();
     let (store, ours) = open(&app).await;
-    let shared = key
-        .create("/api/services", json!({ "name": "shared" }))
-        .await;
+    let shared = key.service("shared").await;
     for number in 0..201 {
         let found = store.dependencies_of(ours, parsed(&shared)).await;
         let found = found.expect("the store responds");

@@ -58,12 +58,8 @@ async fn stored_rows(app: &TestApp) -> Vec<String> {
 
 async fn deleting_a_change_removes_everything_about_it(app: TestApp) {
     let key = app.key();
-    let service = key
-        .create("/api/services", json!({ "name": "payments" }))
-        .await;
-    let host = key
-        .create("/api/hosts", json!({ "hostname": "web-1" }))
-        .await;
+    let service = key.service("payments").await;
+    let host = key.host("web-1").await;
     let full = |title: &str, at: &str| {
         json!({
             "title": title, "service_id": service, "host_id": host, "tags": ["prod", "it's"],

@@ -66,12 +66,8 @@ async fn days(
 
 async fn changes_are_counted_by_day(app: TestApp) {
     let key = app.key();
-    let service = key
-        .create("/api/services", json!({ "name": "payments" }))
-        .await;
-    let host = key
-        .create("/api/hosts", json!({ "hostname": "web-1" }))
-        .await;
+    let service = key.service("payments").await;
+    let host = key.host("web-1").await;
     let mut ids = Vec::new();
     for (at, risk, service, host) in [
         (moment(0, 0), "low", Some(&service), None),

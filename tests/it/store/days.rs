@@ -150,9 +150,7 @@ async fn days_of_each_zone_have_their_changes(app: TestApp) {
     for name in ["payments", "ledger"] {
         services.push(key.create("/api/services", json!({ "name": name })).await);
     }
-    let host = key
-        .create("/api/hosts", json!({ "hostname": "web-1" }))
-        .await;
+    let host = key.host("web-1").await;
     let mut random = StdRng::seed_from_u64(15);
     let mut changes: Vec<Recorded> = (0..CHANGES).map(|_| Recorded::draw(&mut random)).collect();
     let body: Vec<Value> = changes

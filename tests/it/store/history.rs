@@ -77,9 +77,7 @@ async fn every_resource_has_a_history(app: TestApp) {
         assert_eq!(history.expect("the store responds"), []);
     }
 
-    let service = key
-        .create("/api/services", json!({ "name": "payments" }))
-        .await;
+    let service = key.service("payments").await;
     key.patch(
         &format!("/api/services/{service}"),
         json!({ "color": "#fff" }),
@@ -103,9 +101,7 @@ async fn every_resource_has_a_history(app: TestApp) {
         actions_and_labels(&history.expect("the store responds")),
         [("updated", "payments"), ("created", "payments")]
     );
-    let host = key
-        .create("/api/hosts", json!({ "hostname": "web-1" }))
-        .await;
+    let host = key.host("web-1").await;
     let host: HostId = host.parse().expect("an id");
     let host = store.item::<Host>(ours, host).await.expect("it exists");
     let history = store
