@@ -252,7 +252,7 @@ mod tests {
         }
         assert_eq!(warnings.len(), 4);
         let (project, warnings) = ProjectFile::parse("service = \"s\"\nhost = [");
-        assert_eq!(project.defaults(), Defaults::default());
+        assert_eq!(project.defaults, Defaults::default());
         assert_eq!(warnings.len(), 1);
     }
 
@@ -268,7 +268,7 @@ mod tests {
                 "{name}: {warnings:?}"
             );
         }
-        assert_eq!(project.defaults().service.as_deref(), Some("s"));
+        assert_eq!(project.defaults.service.as_deref(), Some("s"));
     }
 
     #[test]

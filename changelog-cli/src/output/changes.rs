@@ -170,7 +170,8 @@ impl Record for Suspect {
             }),
         ];
         for column in Change::columns() {
-            let kind = match column.name {
+            let name = column.name;
+            let kind = match name {
                 "status" => Kind::Side,
                 _ => column.kind,
             };
@@ -178,7 +179,7 @@ impl Record for Suspect {
                 let (rows, now) = (&[][..], context.now);
                 column.cell(&suspect.change, &Context { rows, now })
             };
-            columns.push(Column::new(column.name, kind, cell));
+            columns.push(Column::new(name, kind, cell));
         }
         columns
     }

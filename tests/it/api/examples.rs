@@ -65,12 +65,11 @@ fn unescaped(html: &str) -> String {
         ("&#38;", "&"),
         ("&amp;", "&"),
     ];
-    let text = entities
+    entities
         .iter()
         .fold(html.to_owned(), |text, (entity, character)| {
             text.replace(entity, character)
-        });
-    text
+        })
 }
 
 /// Returns the method, the path and the id of every operation.

@@ -162,7 +162,7 @@ async fn the_page_of_a_change_is_printed_and_opened(app: TestApp) {
         (&format!("rollback {id}"), "rolled back"),
         (&format!("update {id} --status completed"), "completed"),
     ] {
-        let output = run(arguments);
+        let output = run(&arguments.split(' ').collect::<Vec<_>>());
         assert_eq!(output, format!("{id}  {status}  Deploy api\n{page}\n"));
     }
     assert!(run(&["show", id]).contains(&page));

@@ -10,8 +10,6 @@ use changelog_tests::{TestApp, installed, on_one};
 
 on_one!(a_hostile_repository_runs_nothing);
 
-/// Runs git, and requires success.
-#[track_caller]
 async fn a_hostile_repository_runs_nothing(app: TestApp) {
     if installed::in_path("git").is_none() {
         installed::missing("git", "git");

@@ -369,6 +369,7 @@ async fn the_busiest_of_many_are_remembered_without_their_names(app: TestApp) {
     store.close().await;
 }
 
+#[expect(clippy::too_many_lines, reason = "a story")]
 async fn services_and_hosts_have_summaries(app: TestApp) {
     let key = app.key();
     let (store, tenant) = open(&app).await;
