@@ -15,6 +15,8 @@ mod link;
 mod new_change;
 mod patch;
 mod progress;
+#[cfg(feature = "openapi")]
+pub mod schemas;
 
 use chrono::TimeDelta;
 use serde::{Deserialize, Serialize};

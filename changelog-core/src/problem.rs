@@ -307,7 +307,7 @@ pub struct Problem {
     pub request_id: String,
     /// The rules that were broken: all of them, or the first 100.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::BrokenRules, required = false))]
+    #[cfg_attr(feature = "openapi", schema(required = false))]
     pub errors: Vec<Violation>,
     /// How many more rules were broken than `errors` names; absent when `errors`
     /// names them all.

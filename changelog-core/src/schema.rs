@@ -12,11 +12,10 @@ use utoipa::openapi::schema::{
 use utoipa::openapi::{KnownFormat, Ref, RefOr, SchemaFormat};
 use utoipa::{PartialSchema, ToSchema};
 
-use crate::change::{Agent, ChangePatch, Link, NewChange};
 use crate::limits::{
     MAX_BULK_CHANGES, MAX_DEPENDENCIES, MAX_EMAIL_CHARS, MAX_FQDN_CHARS,
     MAX_HOST_DESCRIPTION_CHARS, MAX_LINKS, MAX_LONG_TEXT_CHARS, MAX_NAME_CHARS, MAX_ROLES,
-    MAX_SERVICES, MAX_TAGS, MAX_TITLE_CHARS, MAX_URL_CHARS, MAX_VIOLATIONS, MIN_SERVICE_NAME_CHARS,
+    MAX_SERVICES, MAX_TAGS, MAX_TITLE_CHARS, MAX_URL_CHARS, MIN_SERVICE_NAME_CHARS,
     MIN_TITLE_CHARS,
 };
 use crate::rules::TextKind;
@@ -41,6 +40,7 @@ macro_rules! schemas {
         impl ToSchema for $name {}
     )+ };
 }
+pub(crate) use schemas;
 
 schemas! {
     /// The title of a change.
@@ -93,16 +93,10 @@ schemas! {
     Roles = list("KeyName", MAX_ROLES).examples([json!(["web", "cache"])]);
     /// The services that a service depends on.
     Dependencies = list("ServiceId", MAX_DEPENDENCIES);
-    /// An automation that a client sends.
-    NewAgent = closed::<Agent>(&["name"]);
-    /// A link that a client sends.
-    NewLink = closed::<Link>(&["label", "url"]);
     /// The links of a change.
     Links = list("NewLink", MAX_LINKS);
     /// The changes of a bulk request.
     BulkChanges = list("NewChange", MAX_BULK_CHANGES).min_items(Some(1));
-    /// The broken rules of a problem.
-    BrokenRules = list("Violation", MAX_VIOLATIONS);
     /// A time at which something has happened.
     PastTime = formatted(SchemaFormat::KnownFormat(KnownFormat::DateTime))
         .pattern(Some(format!("^{YEAR}-")))
@@ -146,7 +140,7 @@ fn formatted(format: SchemaFormat) -> ObjectBuilder {
 }
 
 /// Returns the schema of an object that a client sends: other members are refused.
-fn closed<T: PartialSchema>(required: &[&str]) -> Schema {
+pub(crate) fn closed<T: PartialSchema>(required: &[&str]) -> Schema {
     let mut object = match T::schema() {
         RefOr::T(Schema::Object(object)) => object,
         _ => Object::new(),
@@ -185,14 +179,6 @@ fn pattern(kind: TextKind, visible: bool) -> String {
         _ if visible => format!("^[^{class}]*[^\\s{class}][^{class}]*$"),
         _ => format!("^[^{class}]*$"),
     }
-}
-
-/// Returns the rules of a schema about several members, by the name of the schema.
-pub fn conditions() -> [(&'static str, Vec<Value>); 2] {
-    [
-        ("NewChange", NewChange::conditions()),
-        ("ChangePatch", ChangePatch::conditions()),
-    ]
 }
 
 /// Returns the JSON schema of "if the object matches `condition`, then its members match

@@ -30,7 +30,7 @@ pub(crate) fn write(path: &Path, content: &[u8]) -> io::Result<()> {
     write_prepared(path, content, |_| Ok(())).map(drop)
 }
 
-/// Writes a file like [`write`], and returns the open file. `prepare` is called with the
+/// Writes a file like [`write()`], and returns the open file. `prepare` is called with the
 /// file before the file gets its name.
 pub(crate) fn write_prepared(
     path: &Path,

@@ -100,7 +100,7 @@ pub struct NewChange {
     pub on_behalf_of: Option<String>,
     /// The automation that acts.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::NewAgent>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<super::schemas::NewAgent>))]
     pub agent: Option<Agent>,
     /// The commit that is deployed.
     #[serde(skip_serializing_if = "Option::is_none")]

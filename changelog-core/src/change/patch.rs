@@ -94,7 +94,7 @@ pub struct ChangePatch {
     pub on_behalf_of: Option<Option<String>>,
     /// The new automation that acted; null clears it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::NewAgent>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<super::schemas::NewAgent>))]
     pub agent: Option<Option<Agent>>,
     /// The new commit; null clears it.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -16,7 +16,7 @@ use http::{HeaderMap, HeaderValue, header};
 use tokio::sync::OnceCell;
 use warp::reply::Response;
 
-use super::reply::BodyPieces;
+use super::reply::{BodyPieces, varying};
 use crate::blocking_pool;
 
 /// Smaller bodies fit into one packet as they are.
@@ -199,13 +199,6 @@ fn encoded(mut response: Response, encoding: Encoding, body: Bytes) -> Response 
         .headers_mut()
         .insert(header::CONTENT_ENCODING, name);
     varying(response)
-}
-
-/// Says that caches must not answer a client with what another one accepts.
-pub(super) fn varying(mut response: Response) -> Response {
-    let vary = HeaderValue::from_static("accept-encoding");
-    response.headers_mut().insert(header::VARY, vary);
-    response
 }
 
 #[cfg(test)]

@@ -8,7 +8,6 @@ use sync_wrapper::SyncStream;
 use warp::Reply as _;
 use warp::reply::Response;
 
-use super::compression;
 use crate::store::StoreError;
 
 /// Returns a response whose body is produced while it is sent. A body that fails
@@ -77,7 +76,14 @@ pub(crate) fn joined_json(pieces: Vec<Bytes>) -> Response {
 fn in_pieces(status: u16, pieces: Vec<Bytes>) -> Response {
     let mut response = text(status, JSON, String::new());
     response.extensions_mut().insert(BodyPieces(pieces));
-    compression::varying(response)
+    varying(response)
+}
+
+/// Says that caches must not answer a client with what another one accepts.
+pub(super) fn varying(mut response: Response) -> Response {
+    let vary = HeaderValue::from_static("accept-encoding");
+    response.headers_mut().insert(header::VARY, vary);
+    response
 }
 
 /// A complete body in pieces, as an extension of the response: a body of warp is

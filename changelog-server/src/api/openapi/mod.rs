@@ -10,8 +10,10 @@ pub(super) mod parameters;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use changelog_core::limits::{IDEMPOTENCY_TTL, MAX_BODY_BYTES, MAX_IDEMPOTENCY_KEY_CHARS};
-use changelog_core::schema::{self, NewLink};
+use changelog_core::change::schemas::{NewLink, conditions};
+use changelog_core::limits::{
+    IDEMPOTENCY_TTL, MAX_BODY_BYTES, MAX_IDEMPOTENCY_KEY_CHARS, MAX_VIOLATIONS,
+};
 use changelog_core::{ChangeEvent, Problem, ProblemCode, Violation, headers};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
@@ -117,11 +119,16 @@ impl Modify for Common {
         }
         envelopes::rename(api);
         if let Some(components) = &mut api.components {
-            for (name, conditions) in schema::conditions() {
+            for (name, conditions) in conditions() {
                 if let Some(RefOr::T(Schema::Object(object))) = components.schemas.get_mut(name) {
                     let conditions = ("allOf", Value::Array(conditions));
                     object.extensions = Some(Extensions::from_iter([conditions]));
                 }
+            }
+            if let Some(RefOr::T(Schema::Object(object))) = components.schemas.get_mut("Problem")
+                && let Some(RefOr::T(Schema::Array(errors))) = object.properties.get_mut("errors")
+            {
+                errors.max_items = Some(MAX_VIOLATIONS);
             }
             for schema in components.schemas.values_mut() {
                 lift_descriptions(schema);
