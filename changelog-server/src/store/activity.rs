@@ -23,11 +23,14 @@ use super::{Actor, Database, StoreError, Tenant, Tx, new_id};
 /// The last 200 entries of a resource, without its creation. The condition on the
 /// action must be the one of the partial index that finds them.
 const HISTORY: &str = "
-SELECT id, actor_id, key_id, actor_name, action, resource_type, resource_id, resource_label,
-       metadata, created_at, address
-FROM activity
-WHERE organization_id = $1 AND resource_id = $2 AND resource_type = $3 AND action <> 'created'
-ORDER BY id DESC LIMIT 200";
+SELECT a.id, a.actor_id, a.key_id, a.actor_name, a.action, a.resource_type, a.resource_id,
+       a.resource_label, a.metadata, a.created_at, a.address
+FROM (SELECT id FROM activity
+      WHERE organization_id = $1 AND resource_id = $2 AND resource_type = $3
+          AND action <> 'created'
+      ORDER BY id DESC LIMIT 200) AS page
+LEFT JOIN activity a ON a.organization_id = $1 AND a.resource_type = $3 AND a.id = page.id
+ORDER BY page.id DESC";
 
 /// The creation of a resource, among the entries of a millisecond.
 const CREATED: &str = "
