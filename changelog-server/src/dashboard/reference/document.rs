@@ -446,6 +446,9 @@ fn choices(schema: &Value) -> impl Iterator<Item = &Value> {
         .flat_map(move |keyword| list(&schema[keyword]))
 }
 
+/// The longest pattern that is shown; the description says what a longer one means.
+const MAX_PATTERN: usize = 50;
+
 /// Puts the limits of a schema into words.
 fn limits(schema: &Value) -> Vec<String> {
     let ranges = [
@@ -463,8 +466,10 @@ fn limits(schema: &Value) -> Vec<String> {
             limits.push("no control characters but line breaks and tabs".into());
         }
         Some(pattern) if pattern.contains("\\u001f") => limits.push("no control characters".into()),
-        Some(pattern) => limits.push(format!("matches {pattern}")),
-        None => {}
+        Some(pattern) if pattern.len() <= MAX_PATTERN => {
+            limits.push(format!("matches {pattern}"));
+        }
+        _ => {}
     }
     limits
 }
