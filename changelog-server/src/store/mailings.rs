@@ -28,7 +28,7 @@ WHERE due_at <= $1 ORDER BY due_at LIMIT 50";
 
 const TAKE: &str = "
 UPDATE notifications SET mailing = $4
-WHERE organization_id = $1 AND user_id = $2 AND mail = $3";
+WHERE organization_id = $1 AND user_id = $2 AND mail = $3 AND at > 0";
 
 const CLAIM: &str = "
 UPDATE mailboxes SET attempts = attempts + 1, due_at = $5
@@ -50,9 +50,10 @@ FROM notifications
 WHERE organization_id = $1 AND user_id = $2 AND mail = $3 AND mailing = $4
 ORDER BY at DESC LIMIT 51";
 
+/// The time makes SQLite read only what is to be mailed.
 const FORGET_TAKEN: &str = "
 UPDATE notifications SET mail = NULL, mailing = NULL
-WHERE organization_id = $1 AND user_id = $2 AND mail = $3 AND mailing = $4";
+WHERE organization_id = $1 AND user_id = $2 AND mail = $3 AND mailing = $4 AND at > 0";
 
 /// On PostgreSQL this waits for transactions that have notified the person, whose
 /// notifications the next statement sees.

@@ -6,12 +6,13 @@ use serde_json::Value;
 
 /// Runs the admin commands that use the database, but for the rotation of secrets, which needs
 /// to read those of all connections. `run` gets its arguments and its
-/// standard input, and returns what it prints.
+/// standard input, and returns what it prints. Returns the id of the organization that one of
+/// them creates.
 pub(super) fn run_all(
     app: &TestApp,
     receiver: &Receiver,
     mut run: impl FnMut(&[&str], &str) -> Value,
-) {
+) -> String {
     let organization = &app.organization;
     let org = organization.id.as_str();
     let password = organization.password.as_str();
@@ -21,7 +22,7 @@ pub(super) fn run_all(
     let owner = ["--owner-email", email, "--owner-name", "Grace"];
     let create = ["org", "create", "--name", "By a command"];
     let password_file = ["--owner-password-file", "-"];
-    run(&[&create[..], &owner, &password_file].concat(), password);
+    let created = run(&[&create[..], &owner, &password_file].concat(), password);
     let key = run(&["key", "create", "--org", org, "--name", "another"], "");
     run(&["key", "list", "--org", org], "");
     run(&["key", "revoke", &text(&key["id"])], "");
@@ -43,4 +44,5 @@ pub(super) fn run_all(
     run(&["integration", "deliveries", &id, "--dead"], "");
     run(&["integration", "enable", &id], "");
     run(&["integration", "delete", &id], "");
+    text(&created["organization"]["id"])
 }

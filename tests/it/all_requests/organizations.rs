@@ -92,11 +92,11 @@ async fn each_statement_is_about_one_organization() {
     drop(sender);
     send_for_both(&app, &second).await;
     let receiver = Receiver::start().await;
-    commands::run_all(&app, &receiver, |arguments, input| {
+    let third = commands::run_all(&app, &receiver, |arguments, input| {
         app.admin_with(arguments, input)
     });
     app.admin(&["secrets", "rotate"]);
-    let ids = [app.organization.id.clone(), second.id.clone()];
+    let ids = [app.organization.id.clone(), second.id.clone(), third];
     let log = Log::new(&postgres, &placement, &ids);
 
     let problems = log.problems();
@@ -358,7 +358,7 @@ async fn mistakes_are_found(
     app: &TestApp,
     postgres: &Postgres,
     placement: &Placement,
-    ids: &[String; 2],
+    ids: &[String],
 ) {
     let address = format!("{}?application_name=changelog-server", app.database);
     let mut connection = PgConnection::connect(&address).await.expect("a database");
