@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use changelog_tests::chromium::Chromium;
 use changelog_tests::openapi::Document;
-use changelog_tests::{TestApp, TestClient, on_one, text};
+use changelog_tests::{TestApp, on_one, text};
 
 use super::between;
 
@@ -85,7 +85,7 @@ async fn the_reference_has_what_the_document_has(app: TestApp) {
         "<code>title</code> <span class=\"kind\">string, 3 to 300 characters",
         "<span class=\"needed\">required</span>",
         "<code>low</code> <code>medium</code> <code>high</code> or null",
-        "array of <a href=\"#Link\">Link</a> or null, at most 10 elements",
+        "array of <a href=\"#NewLink\">NewLink</a> or null, at most 10 elements",
         "header, string, 1 to 255 characters",
     ] {
         assert!(create.contains(expected), "{expected}: {create}");
@@ -101,7 +101,7 @@ fn assert_shows(document: &Document, shown: &str, id: &str, schema: &Value) {
     }
 }
 
-async fn the_reference_knows_its_reader(app: TestApp) {
+async fn the_reference_knows_its_reader(mut app: TestApp) {
     let owner = app.browser().await;
     let signed_out = app.anonymous().get("/api/docs").await.text;
     let signed_in = owner.get("/api/docs").await.text;
@@ -124,8 +124,8 @@ async fn the_reference_knows_its_reader(app: TestApp) {
     );
     // The public URL is for everyone.
     let public = ["--public-url", "https://changes.example.org"];
-    let server = app.another_server(&public).await;
-    let page = TestClient::new(&server.address).get("/api/docs").await.text;
+    app.restart_with(&public).await;
+    let page = app.anonymous().get("/api/docs").await.text;
     assert!(page.contains("https://changes.example.org/api/changes?risk_level"));
 }
 
