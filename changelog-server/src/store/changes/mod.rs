@@ -12,6 +12,7 @@ mod by_id;
 pub(super) mod candidates;
 pub(super) mod create;
 mod delete;
+mod document;
 mod draft;
 pub(super) mod list;
 mod lock;

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use changelog_core::{Change, Environment, HostId, Outcome, ServiceId, Status, Timestamp};
 use sqlx::types::Uuid;
 
-use super::draft;
+use super::document;
 use crate::store::Tenant;
 use crate::store::engine::{Dialect, Script, Value};
 use crate::store::index::counts::{self, CountDelta};
@@ -32,7 +32,7 @@ impl<'c> ChangeRow<'c> {
     pub(super) fn new(tenant: Tenant, sort_key: i64, change: &'c Change) -> Self {
         let host_id = change.host_ref.as_ref().map(|host| host.id);
         let words = search::indexed_text(tenant, &change.title, &facets(change, host_id));
-        let document = draft::document(change);
+        let document = document::of(change);
         Self::prepared(
             tenant,
             sort_key,
@@ -64,7 +64,7 @@ impl<'c> ChangeRow<'c> {
             change,
             host_id,
             more_service_ids: (!more.is_empty()).then(|| more.join(",")),
-            author_key: draft::person(change).map(|id| id.to_string()),
+            author_key: document::person(change).map(|id| id.to_string()),
             document,
             words,
         }
