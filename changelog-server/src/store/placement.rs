@@ -6,11 +6,12 @@
 
 /// The tables of which every row belongs to one organization, in the order in which
 /// they are distributed: a table comes after those that its foreign keys refer to.
-const OF_ORGANIZATIONS: [&str; 17] = [
+const OF_ORGANIZATIONS: [&str; 18] = [
     "services",
     "service_dependencies",
     "hosts",
     "catalog_words",
+    "catalog_versions",
     "changes",
     "change_tags",
     "change_services",
