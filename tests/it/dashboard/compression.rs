@@ -114,7 +114,7 @@ async fn large_json_is_compressed_for_those_who_ask(app: TestApp) {
     key.post("/api/changes/bulk", json!({ "changes": changes }))
         .await
         .is(201);
-    let now = chrono::Utc::now().format("%Y-%m-%dT%H:%M:%SZ");
+    let now = chrono::Utc::now().format("%Y-%m-%dT%H:%M:%S%.3fZ");
     let around = format!("/api/changes/around?limit=40&at={now}");
     for path in ["/api/changes?per_page=100", &around] {
         let plain = get(&key, path, "identity").await;
