@@ -171,6 +171,7 @@ CREATE TABLE api_keys (
 CREATE INDEX api_keys_by_organization ON api_keys (organization_id, id);
 CREATE INDEX api_keys_in_use ON api_keys (organization_id) WHERE revoked_at IS NULL;
 
+-- `reference` is the JSON that a change shows of its service or host.
 CREATE TABLE services (
     organization_id uuid NOT NULL,
     id              uuid NOT NULL,
@@ -179,6 +180,7 @@ CREATE TABLE services (
     description     text COLLATE "C",
     color           text COLLATE "C" NOT NULL,
     depends_on      jsonb NOT NULL,
+    reference       text COLLATE "C" NOT NULL,
     created_at      bigint NOT NULL,
     PRIMARY KEY (organization_id, id),
     UNIQUE (organization_id, name_folded)
@@ -209,6 +211,7 @@ CREATE TABLE hosts (
     environment     text COLLATE "C",
     roles           jsonb NOT NULL,
     description     text COLLATE "C",
+    reference       text COLLATE "C" NOT NULL,
     created_at      bigint NOT NULL,
     PRIMARY KEY (organization_id, id),
     UNIQUE (organization_id, hostname_folded)
@@ -224,21 +227,14 @@ CREATE TABLE catalog_words (
     PRIMARY KEY (organization_id, kind, word, id)
 );
 
--- Increased by each transaction that may change what the changes of the organization show
--- of services, hosts and the people that recorded them.
-CREATE TABLE catalog_versions (
-    organization_id uuid NOT NULL PRIMARY KEY,
-    version         bigint NOT NULL
-);
-
--- `document` is the change as the API returns it, except for services, host and the
--- person who recorded it, whose names can change; their ids follow, a line for each. The
--- other columns are those that changes are found by.
+-- `document` is the change as the API returns it, except for service and host,
+-- whose names can change. The other columns are those that changes are found by.
 -- `sort_key` is the place in lists: the milliseconds of the effective time (when the
 -- change was started, or else for when it was recorded) and twenty bits of the id. It
 -- is the 64-bit form of the id unless the change was started at another time than it
 -- was recorded for: then `moved_id` is its id. `undone_at` is when it was rolled back
--- without having failed; `more_service_ids` are the services after the first.
+-- without having failed; `author_key` is the person who recorded it, in the form of
+-- `activity_actors.actor_key`; `more_service_ids` are the services after the first.
 CREATE TABLE changes (
     sort_key         bigint NOT NULL,
     organization_id  uuid NOT NULL,
@@ -255,6 +251,7 @@ CREATE TABLE changes (
     outcome          text COLLATE "C",
     undone_at        bigint,
     more_service_ids text COLLATE "C",
+    author_key       text COLLATE "C",
     document         text COLLATE "C" NOT NULL,
     PRIMARY KEY (organization_id, sort_key),
     FOREIGN KEY (organization_id, service_id) REFERENCES services (organization_id, id),
@@ -278,14 +275,16 @@ CREATE INDEX changes_undone ON changes (organization_id, sort_key, undone_at)
 CREATE UNIQUE INDEX changes_moved ON changes (organization_id, moved_id)
     WHERE moved_id IS NOT NULL;
 
--- The services of a change after the first, which is in `changes`.
+-- The services of a change after the first, which is in `changes`, with their places.
 CREATE TABLE change_services (
     organization_id uuid NOT NULL,
     service_id      uuid NOT NULL,
     sort_key        bigint NOT NULL,
+    place           bigint NOT NULL,
     PRIMARY KEY (organization_id, service_id, sort_key),
     FOREIGN KEY (organization_id, service_id) REFERENCES services (organization_id, id)
 );
+CREATE INDEX change_services_by_change ON change_services (organization_id, sort_key, place);
 
 CREATE TABLE change_tags (
     organization_id uuid NOT NULL,
@@ -372,11 +371,13 @@ CREATE INDEX activity_by_thing ON activity
 
 -- The distinct actors of the activity log. `actor_key` is the user's id, or the
 -- actor's name for an API key, because a part of a primary key cannot be NULL.
+-- `reference` is the JSON by which changes show a person that recorded them.
 CREATE TABLE activity_actors (
     organization_id uuid NOT NULL,
     actor_key       text COLLATE "C" NOT NULL,
     actor_id        uuid,
     actor_name      text COLLATE "C" NOT NULL,
+    reference       text COLLATE "C",
     PRIMARY KEY (organization_id, actor_key)
 );
 

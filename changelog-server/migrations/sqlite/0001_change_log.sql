@@ -168,6 +168,7 @@ CREATE TABLE api_keys (
 CREATE INDEX api_keys_by_organization ON api_keys (organization_id, id);
 CREATE INDEX api_keys_in_use ON api_keys (organization_id) WHERE revoked_at IS NULL;
 
+-- `reference` is the JSON that a change shows of its service or host.
 CREATE TABLE services (
     organization_id BLOB NOT NULL,
     id              BLOB NOT NULL,
@@ -176,6 +177,7 @@ CREATE TABLE services (
     description     TEXT,
     color           TEXT NOT NULL,
     depends_on      TEXT NOT NULL,
+    reference       TEXT NOT NULL,
     created_at      INTEGER NOT NULL,
     PRIMARY KEY (organization_id, id),
     UNIQUE (organization_id, name_folded)
@@ -206,6 +208,7 @@ CREATE TABLE hosts (
     environment     TEXT,
     roles           TEXT NOT NULL,
     description     TEXT,
+    reference       TEXT NOT NULL,
     created_at      INTEGER NOT NULL,
     PRIMARY KEY (organization_id, id),
     UNIQUE (organization_id, hostname_folded)
@@ -221,23 +224,16 @@ CREATE TABLE catalog_words (
     PRIMARY KEY (organization_id, kind, word, id)
 ) STRICT, WITHOUT ROWID;
 
--- Increased by each transaction that may change what the changes of the organization show
--- of services, hosts and the people that recorded them.
-CREATE TABLE catalog_versions (
-    organization_id BLOB NOT NULL PRIMARY KEY,
-    version         INTEGER NOT NULL
-) STRICT, WITHOUT ROWID;
-
--- `document` is the change as the API returns it, except for services, host and the
--- person who recorded it, whose names can change; their ids follow, a line for each. The
--- other columns are those that changes are found by.
+-- `document` is the change as the API returns it, except for service and host,
+-- whose names can change. The other columns are those that changes are found by.
 -- `sort_key` is the place in lists: the milliseconds of the effective time (when the
 -- change was started, or else for when it was recorded) and twenty bits of the id. It
 -- is the 64-bit form of the id unless the change was started at another time than it
 -- was recorded for: then `moved_id` is its id. As the row's own number it ends every
 -- index in the order of lists, and it is the row number in the full-text index.
--- `undone_at` is when it was rolled back without having failed; `more_service_ids` are
--- the services after the first.
+-- `undone_at` is when it was rolled back without having failed; `author_key` is the
+-- person who recorded it, in the form of `activity_actors.actor_key`;
+-- `more_service_ids` are the services after the first.
 CREATE TABLE changes (
     sort_key         INTEGER PRIMARY KEY,
     organization_id  BLOB NOT NULL,
@@ -254,6 +250,7 @@ CREATE TABLE changes (
     outcome          TEXT,
     undone_at        INTEGER,
     more_service_ids TEXT,
+    author_key       TEXT,
     document         TEXT NOT NULL,
     FOREIGN KEY (organization_id, service_id) REFERENCES services (organization_id, id),
     FOREIGN KEY (organization_id, host_id) REFERENCES hosts (organization_id, id)
@@ -277,14 +274,16 @@ CREATE INDEX changes_undone ON changes (organization_id, sort_key, undone_at)
 CREATE UNIQUE INDEX changes_moved ON changes (organization_id, moved_id)
     WHERE moved_id IS NOT NULL;
 
--- The services of a change after the first, which is in `changes`.
+-- The services of a change after the first, which is in `changes`, with their places.
 CREATE TABLE change_services (
     organization_id BLOB NOT NULL,
     service_id      BLOB NOT NULL,
     sort_key        INTEGER NOT NULL,
+    place           INTEGER NOT NULL,
     PRIMARY KEY (organization_id, service_id, sort_key),
     FOREIGN KEY (organization_id, service_id) REFERENCES services (organization_id, id)
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX change_services_by_change ON change_services (organization_id, sort_key, place);
 
 CREATE TABLE change_tags (
     organization_id BLOB NOT NULL,
@@ -370,11 +369,13 @@ CREATE INDEX activity_by_thing ON activity
 
 -- The distinct actors of the activity log. `actor_key` is the user's id, or the
 -- actor's name for an API key, because a part of a primary key cannot be NULL.
+-- `reference` is the JSON by which changes show a person that recorded them.
 CREATE TABLE activity_actors (
     organization_id BLOB NOT NULL,
     actor_key       TEXT NOT NULL,
     actor_id        BLOB,
     actor_name      TEXT NOT NULL,
+    reference       TEXT,
     PRIMARY KEY (organization_id, actor_key)
 ) STRICT, WITHOUT ROWID;
 

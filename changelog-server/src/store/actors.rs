@@ -9,11 +9,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use changelog_core::{Author, AuthorType};
 use quick_cache::sync::Cache;
 use sqlx::types::Uuid;
 
 use super::engine::{Dialect, Script, Value};
-use super::{Actor, Tenant, references};
+use super::{Actor, Tenant};
 
 /// The limit on actors that are remembered.
 const MAX_REMEMBERED: usize = 10_000;
@@ -31,6 +32,22 @@ pub(super) struct NewActor {
     key: Key,
     person: Option<Uuid>,
     name: String,
+}
+
+impl NewActor {
+    fn reference(&self) -> Option<String> {
+        Some(reference(self.person?, &self.name))
+    }
+}
+
+/// Returns the JSON by which changes show a person that recorded them.
+pub(super) fn reference(person: Uuid, name: &str) -> String {
+    let author = Author {
+        kind: AuthorType::Person,
+        name: name.to_owned(),
+        id: person,
+    };
+    serde_json::to_string(&author).unwrap_or_default()
 }
 
 /// The actors that this process has seen committed; cheap to clone.
@@ -79,29 +96,28 @@ impl KnownActors {
     }
 }
 
-/// Adds the statements that write actors, of whom people may get other names.
+/// Adds the statement that writes actors.
 pub(super) fn push<DB: Dialect>(script: &mut Script<DB>, actors: &[NewActor]) {
-    let people = actors.iter().filter(|actor| actor.person.is_some());
-    let mut tenants: Vec<Tenant> = people.map(|actor| actor.key.0).collect();
-    tenants.dedup();
-    references::push_next_versions(script, &tenants);
-    let rows: Vec<[Value<'_>; 4]> = actors
+    let references: Vec<Option<String>> = actors.iter().map(NewActor::reference).collect();
+    let rows: Vec<[Value<'_>; 5]> = actors
         .iter()
-        .map(|actor| {
+        .zip(&references)
+        .map(|(actor, reference)| {
             let (tenant, key) = &actor.key;
             [
                 tenant.uuid().into(),
                 key.as_str().into(),
                 actor.person.into(),
                 actor.name.as_str().into(),
+                reference.as_deref().into(),
             ]
         })
         .collect();
     script.insert(
-        "INSERT INTO activity_actors (organization_id, actor_key, actor_id, actor_name) ",
+        "INSERT INTO activity_actors (organization_id, actor_key, actor_id, actor_name, reference) ",
         &rows,
-        " ON CONFLICT (organization_id, actor_key) DO UPDATE SET actor_name = excluded.actor_name \
-         WHERE activity_actors.actor_name <> excluded.actor_name",
+        " ON CONFLICT (organization_id, actor_key) DO UPDATE SET actor_name = excluded.actor_name, \
+         reference = excluded.reference WHERE activity_actors.actor_name <> excluded.actor_name",
     );
 }
 

@@ -5,7 +5,7 @@ use sqlx::types::Uuid;
 
 use super::engine::{execute, read};
 use super::index::search::AuthorFilter;
-use super::{Database, StoreError, Tenant};
+use super::{Database, StoreError, Tenant, actors};
 
 const SELECT_KEYS: &str = "SELECT id, name FROM api_keys WHERE organization_id = $1";
 
@@ -17,7 +17,7 @@ const SELECT_ORGANIZATIONS: &str = "
 SELECT organization_id FROM memberships WHERE user_id = $1 ORDER BY organization_id";
 
 const RENAME: &str = "
-UPDATE activity_actors SET actor_name = $3
+UPDATE activity_actors SET actor_name = $3, reference = $4
 WHERE organization_id = $1 AND actor_key = $2";
 
 impl Database {
@@ -32,15 +32,14 @@ impl Database {
                 .fetch_all(&mut **db)
         })?;
         for (organization,) in organizations {
-            let tenant = Tenant(organization.into());
-            let mut tx = self.begin_for(tenant).await?;
-            tx.write_next_version(tenant).await?;
+            let mut tx = self.begin_for(Tenant(organization.into())).await?;
             execute!(
                 tx,
                 sqlx::query(RENAME)
                     .bind(organization)
                     .bind(person.to_string())
                     .bind(name)
+                    .bind(actors::reference(person.0, name))
             )?;
             tx.commit().await?;
         }

@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use changelog_core::{Input, Named};
 use chrono::{DateTime, Utc};
+use serde::Serialize;
 use serde_json::{Map, Value as Json};
 use sqlx::postgres::PgRow;
 use sqlx::sqlite::SqliteRow;
@@ -28,6 +29,8 @@ pub trait StoredItem: Named {
 
     /// What is read: the id, the fields of the input, and the time of the creation.
     type Row: for<'r> FromRow<'r, SqliteRow> + for<'r> FromRow<'r, PgRow> + Send + Unpin;
+    /// What changes show of one.
+    type Reference: Serialize + for<'i> From<&'i Self>;
 
     /// Returns what a row has.
     fn from_row(row: Self::Row, tenant: Tenant) -> Self;
@@ -217,8 +220,6 @@ impl Tx {
             or_conflict(execute!(self, update(tenant, &item, &columns).build()))?;
             self.write_words(tenant, earlier, &item).await?;
             item.write_elsewhere(self, tenant, earlier).await?;
-            // After the rows of services, which other transactions lock first, too.
-            self.write_next_version(tenant).await?;
         }
         Ok((item, changes))
     }
@@ -307,6 +308,8 @@ fn columns<T: StoredItem>(item: &T) -> Map<String, Json> {
     columns.retain(|name, _| T::New::FIELDS.contains(&name.as_str()));
     let folded = item.name().to_ascii_lowercase();
     columns.insert(format!("{}_folded", T::NAME_FIELD), folded.into());
+    let reference = serde_json::to_string(&T::Reference::from(item));
+    columns.insert("reference".to_owned(), reference.unwrap_or_default().into());
     columns
 }
 

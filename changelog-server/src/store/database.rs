@@ -4,7 +4,6 @@
 
 use std::fmt;
 use std::path::Path;
-use std::sync::Arc;
 
 use changelog_core::ids::uuid_v7;
 use chrono::{DateTime, Utc};
@@ -21,7 +20,6 @@ use super::engine::{
 use super::host_environments::HostEnvironments;
 use super::index::counts::CountMemory;
 use super::quotas::{self, Quota, Quotas};
-use super::references::{KnownReferences, MAX_REMEMBERED};
 use super::tenant::Tenant;
 
 /// Over how many rows each kept count is spread on PostgreSQL, so that as many
@@ -41,7 +39,6 @@ pub struct Database {
     pub(super) notifier: ChangeNotifier,
     pub(super) known_actors: KnownActors,
     pub(super) host_environments: HostEnvironments,
-    pub(super) known_references: Arc<KnownReferences>,
     pub(super) count_memory: CountMemory,
 }
 
@@ -75,7 +72,6 @@ impl Database {
             notifier: ChangeNotifier::default(),
             known_actors: KnownActors::default(),
             host_environments: HostEnvironments::default(),
-            known_references: Arc::new(KnownReferences::new(MAX_REMEMBERED)),
             count_memory: CountMemory::default(),
         }
     }

@@ -11,7 +11,6 @@ use sqlx::QueryBuilder;
 use sqlx::types::Uuid;
 
 use super::engine::{Dialect, Planning, Script, push_limit, read, run_script};
-use super::references::push_version;
 use super::{Database, StoreError, Tenant, Tx, services};
 
 /// How many of the services that depend on one service are read.
@@ -37,24 +36,22 @@ impl Database {
         tenant: Tenant,
         id: ServiceId,
     ) -> Result<Dependencies, StoreError> {
-        // For an organization that has more dependencies than most, the plan for all values
+        // For an organization that has more services than most, the plan for all values
         // would read all of them.
         let reader = self.reader_with(tenant, Planning::ForValues).await?;
-        let rows: Vec<(bool, Uuid, i64)> = read!(reader, |db| async {
+        let rows: Vec<(bool, String)> = read!(reader, |db| async {
             let mut query = select_both(tenant, id);
             query.build_query_as().fetch_all(&mut **db).await
         })?;
         let mut found = Dependencies::default();
-        let version = rows.first().map_or(0, |(.., version)| *version);
-        let ids = rows.iter().map(|(_, id, _)| *id).collect();
-        let references = self.references(tenant, version, ids).await?;
-        for (is_dependency, id, _) in rows {
-            let services = if is_dependency {
-                &mut found.depends_on
+        for (is_dependency, reference) in rows {
+            let service = serde_json::from_str::<ServiceRef>(&reference);
+            let service = service.map_err(|error| sqlx::Error::Decode(error.into()))?;
+            if is_dependency {
+                found.depends_on.push(service);
             } else {
-                &mut found.needed_by
-            };
-            services.extend(references.to::<ServiceRef>(id));
+                found.needed_by.push(service);
+            }
         }
         // In the order of the ids: the statement has no other.
         found.needed_by.sort_by_key(|service| service.id);
@@ -114,11 +111,13 @@ impl Tx {
     }
 }
 
-/// Selects the services in both directions.
+/// Selects the references to the services in both directions.
 fn select_both<DB: Dialect>(tenant: Tenant, id: ServiceId) -> QueryBuilder<DB> {
-    let mut query = QueryBuilder::new("SELECT is_dependency, id, ");
-    push_version(&mut query, tenant);
-    query.push(" FROM (");
+    let mut query = QueryBuilder::new(
+        "SELECT found.is_dependency, (SELECT s.reference FROM services s WHERE s.organization_id = ",
+    );
+    DB::bind(&mut query, tenant.uuid().into());
+    query.push(" AND s.id = found.id) FROM (");
     let half = |query: &mut QueryBuilder<DB>, select: &str, by: &str| {
         query.push("SELECT * FROM (SELECT ").push(select);
         query.push(" FROM service_dependencies WHERE organization_id = ");
@@ -181,6 +180,7 @@ mod tests {
             "SEARCH service_dependencies USING PRIMARY KEY (organization_id=? AND service_id=?)",
             "SEARCH service_dependencies USING COVERING INDEX service_dependencies_by_dependency \
              (organization_id=? AND depends_on_id=?)",
+            "SEARCH s USING INDEX sqlite_autoindex_services_1 (organization_id=? AND id=?)",
         ] {
             assert!(plan.iter().any(|found| found == step), "{step}: {plan:?}");
         }

@@ -6,13 +6,16 @@
 //! caller at a time, so that the deliveries of a change are queued in the order of its
 //! events.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use changelog_core::{Change, Differences, Event, EventKind, HostId, Timestamp, UserId};
+use changelog_core::{
+    Change, Differences, Event, EventKind, HostId, HostRef, ServiceId, ServiceRef, Timestamp,
+    UserId,
+};
 use serde::Deserialize;
-use sqlx::QueryBuilder;
 use sqlx::types::Uuid;
+use sqlx::{FromRow, QueryBuilder};
 use tokio::sync::Notify;
 
 use super::engine::{
@@ -37,6 +40,9 @@ WHERE c.disabled_at IS NULL AND
     (SELECT 1 FROM deliveries d
      WHERE d.organization_id = c.organization_id AND d.connection_id = c.id
          AND d.state = 'pending' ORDER BY d.next_at LIMIT 1) IS NOT NULL";
+
+const SERVICES: &str = "SELECT id, reference FROM services WHERE organization_id = ";
+const HOSTS: &str = "SELECT id, reference FROM hosts WHERE organization_id = ";
 
 /// Deletes 1,000 events that are older than the time to keep them.
 pub(super) const PURGE: &str = "
@@ -246,22 +252,58 @@ impl Tx {
         tenant: Tenant,
         events: &mut [(i64, StoredEvent)],
     ) -> Result<(), StoreError> {
-        let stored = events.iter().map(|(_, stored)| stored);
-        let created = stored.filter(|stored| stored.kind == EventKind::Created);
-        let ids = created.flat_map(|stored| {
-            let services = stored.change.service_ids.iter().map(|id| id.0);
-            services.chain(stored.host_id.map(|id| id.0))
-        });
-        let references = self.references(tenant, ids.collect()).await?;
+        let created = || {
+            let stored = events.iter().map(|(_, stored)| stored);
+            stored.filter(|stored| stored.kind == EventKind::Created)
+        };
+        let services: HashSet<Uuid> = created()
+            .flat_map(|stored| stored.change.service_ids.iter().map(|id| id.0))
+            .collect();
+        let hosts: HashSet<Uuid> = created()
+            .filter_map(|stored| Some(stored.host_id?.0))
+            .collect();
+        let services: HashMap<ServiceId, ServiceRef> =
+            self.references(SERVICES, tenant, services).await?;
+        let hosts: HashMap<HostId, HostRef> = self.references(HOSTS, tenant, hosts).await?;
         for (_, stored) in events {
             if stored.kind == EventKind::Created {
-                let services = stored.change.service_ids.iter();
-                let services = services.filter_map(|id| references.to(id.0)).collect();
-                stored.change.set_services(services);
-                stored.change.host_ref = stored.host_id.and_then(|id| references.to(id.0));
+                let ids = stored.change.service_ids.iter();
+                let found = ids.filter_map(|id| services.get(id).cloned()).collect();
+                stored.change.set_services(found);
+                stored.change.host_ref = stored.host_id.and_then(|id| hosts.get(&id).cloned());
             }
         }
         Ok(())
+    }
+
+    async fn references<Id, T>(
+        &mut self,
+        select: &'static str,
+        tenant: Tenant,
+        ids: HashSet<Uuid>,
+    ) -> Result<HashMap<Id, T>, StoreError>
+    where
+        Id: From<Uuid> + Eq + std::hash::Hash,
+        T: for<'de> Deserialize<'de> + Send + Unpin,
+    {
+        #[derive(FromRow)]
+        struct Row {
+            id: Uuid,
+            reference: String,
+        }
+        if ids.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let rows: Vec<Row> = on!(&mut self.connection, |db| async {
+            let mut query = select_references(select, tenant, ids);
+            query.build_query_as().fetch_all(&mut **db).await
+        })?;
+        let reference = |row: Row| {
+            let parsed = serde_json::from_str(&row.reference);
+            let value = parsed.map_err(|error| super::changes::broken(&error))?;
+            Ok((row.id.into(), value))
+        };
+        rows.into_iter().map(reference).collect()
     }
 
     /// Marks events as queued, and stores them as they are sent. Those that nobody
@@ -285,6 +327,18 @@ impl Tx {
         }
         run_script!(self, |DB| marks.script::<DB>(tenant))
     }
+}
+
+fn select_references<DB: Dialect>(
+    select: &str,
+    tenant: Tenant,
+    ids: HashSet<Uuid>,
+) -> QueryBuilder<DB> {
+    let mut query = QueryBuilder::new(select);
+    DB::bind(&mut query, tenant.uuid().into());
+    query.push(" AND id");
+    DB::push_in_ids(&mut query, ids.into_iter().collect());
+    query
 }
 
 /// Events that were taken, by what becomes of them.

@@ -1,6 +1,6 @@
 //! Hosts.
 
-use changelog_core::{Environment, Host, HostId, Platform, Timestamp};
+use changelog_core::{Environment, Host, HostId, HostRef, Platform, Timestamp};
 use sqlx::FromRow;
 use sqlx::types::{Json, Text, Uuid};
 
@@ -29,6 +29,7 @@ impl StoredItem for Host {
     const QUOTA: Quota = Quota::Hosts;
 
     type Row = HostRow;
+    type Reference = HostRef;
 
     fn from_row(row: HostRow, tenant: Tenant) -> Self {
         Self {

@@ -9,7 +9,7 @@
 //! The layers, each of which imports only from those above it in this list:
 //!
 //! - `engine`: connections, dialects, the writer, locks, batches;
-//! - `tenant`, `quotas`, `change_notifier`, `references`, `database`: used by all nouns;
+//! - `tenant`, `quotas`, `change_notifier`, `database`: used by all nouns;
 //! - `index`: sort keys, counts and the search index;
 //! - the nouns;
 //! - this file.
@@ -51,7 +51,6 @@ mod pending_activity;
 mod placement;
 mod quotas;
 pub(crate) mod recorded_changes;
-mod references;
 mod saved_views;
 mod server_notifications;
 mod services;

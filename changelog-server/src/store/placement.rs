@@ -6,12 +6,11 @@
 
 /// The tables of which every row belongs to one organization, in the order in which
 /// they are distributed: a table comes after those that its foreign keys refer to.
-const OF_ORGANIZATIONS: [&str; 18] = [
+const OF_ORGANIZATIONS: [&str; 17] = [
     "services",
     "service_dependencies",
     "hosts",
     "catalog_words",
-    "catalog_versions",
     "changes",
     "change_tags",
     "change_services",

@@ -1,6 +1,6 @@
 //! Services.
 
-use changelog_core::{Service, ServiceId, Timestamp, ViolationCode, Violations};
+use changelog_core::{Service, ServiceId, ServiceRef, Timestamp, ViolationCode, Violations};
 use serde_json::{Map, Value};
 use sqlx::FromRow;
 use sqlx::types::{Json, Uuid};
@@ -26,6 +26,7 @@ impl StoredItem for Service {
     const QUOTA: Quota = Quota::Services;
 
     type Row = ServiceRow;
+    type Reference = ServiceRef;
 
     fn from_row(row: ServiceRow, tenant: Tenant) -> Self {
         Self {

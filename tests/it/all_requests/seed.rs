@@ -29,7 +29,7 @@ const FUNCTIONS: [&str; 4] = [
 
 /// 20,000 organizations, each with a person, a key and a session; fifty of them also have
 /// services, hosts and changes. PostgreSQL scans small tables, so no table is small.
-const OTHER_ORGANIZATIONS: [&str; 21] = [
+const OTHER_ORGANIZATIONS: [&str; 20] = [
     "CREATE UNLOGGED TABLE others AS
         SELECT n, id_at(1600000000000 + n, n, n * 7919) AS organization_id,
             id_at(1600000000000 + n, n, n) AS id, sha256(n::text::bytea) AS hash,
@@ -85,8 +85,6 @@ const OTHER_ORGANIZATIONS: [&str; 21] = [
     "INSERT INTO known_browsers (user_id, token_hash, used_at) SELECT id, hash, now FROM others",
     "INSERT INTO activity_actors (organization_id, actor_key, actor_name)
         SELECT organization_id, 'API key: other', 'API key: other' FROM others",
-    "INSERT INTO catalog_versions (organization_id, version)
-        SELECT organization_id, 1 FROM others",
     "INSERT INTO idempotency
         (organization_id, scope, fingerprint, outcome, created_at)
         SELECT organization_id, substring(sha256((n + 20000 * m)::text::bytea) FOR 16), hash, '{}',
@@ -97,17 +95,19 @@ const OTHER_ORGANIZATIONS: [&str; 21] = [
 /// 5,000 services and 500 hosts, and those of the other organizations, with the words of
 /// their names. Each service depends on three others.
 const SERVICES_AND_HOSTS: [&str; 4] = [
-    "INSERT INTO services (organization_id, id, name, name_folded, color, depends_on, created_at)
-        SELECT organization_id, id, name, name, '#6b7280', '[]', 0
+    "INSERT INTO services (organization_id, id, name, name_folded, color, depends_on, created_at, reference)
+        SELECT organization_id, id, name, name, '#6b7280', '[]', 0,
+            json_build_object('id', id, 'name', name, 'color', '#6b7280')
         FROM (SELECT organization_id, id_at(1600000000000 + n, 0, n) AS id, 'service-' || n AS name
             FROM (SELECT $1 AS organization_id, n FROM generate_series(1, 5000) AS n
                 UNION ALL SELECT organization_id, m
                 FROM others, generate_series(5000 + 2000 * n, 6999 + 2000 * n) AS m
                 WHERE n <= 50) AS numbers) AS services",
     "INSERT INTO hosts
-        (organization_id, id, hostname, hostname_folded, platform, roles, created_at)
-        SELECT organization_id, id, name, name, 'aws', '[]', 0
-        FROM (SELECT organization_id, id_at(1600000000000 + n, 1, n) AS id, 'host-' || n AS name
+        (organization_id, id, hostname, hostname_folded, platform, roles, created_at, reference)
+        SELECT organization_id, id, name, name, 'aws', '[]', 0,
+            json_build_object('id', id, 'hostname', name, 'environment', NULL)
+        FROM (SELECT organization_id, id_at(1600000000000 + n, 0, n) AS id, 'host-' || n AS name
             FROM (SELECT $1 AS organization_id, n FROM generate_series(1, 500) AS n
                 UNION ALL SELECT organization_id, m
                 FROM others, generate_series(5000 + 1000 * n, 5999 + 1000 * n) AS m
@@ -140,7 +140,7 @@ SELECT organization_id, right(replace(organization_id::text, '-', ''), 16) AS pr
     CASE WHEN is_large AND service % 2 = 0
         THEN id_at(1600000000001 + service % 5000, 0, 1 + service % 5000) END AS service_id,
     CASE WHEN is_large AND host % 3 = 0
-        THEN id_at(1600000000001 + host % 500, 1, 1 + host % 500) END AS host_id,
+        THEN id_at(1600000000001 + host % 500, 0, 1 + host % 500) END AS host_id,
     CASE WHEN dice(number, 3) % 2 = 0 THEN ARRAY['common'] ELSE '{}' END
         || CASE WHEN number % 500 = 7 THEN ARRAY['seldom'] ELSE '{}' END
         || CASE WHEN number % 10000 = 7 THEN ARRAY['rare'] ELSE '{}' END AS tags,
@@ -167,7 +167,10 @@ const CHANGES: [&str; 5] = [
                 THEN replace(other_service_id::text, '-', '') END,
             '{"id":"' || id || '","title":"' || title || '","description":null,"risk_level":"'
             || risk_level || '","status":"' || status || '","outcome":null,"impact":null,'
-            || '"environment":' || coalesce('"' || environment || '"', 'null') || ',"tags":'
+            || '"service_ids":' || array_to_json(CASE WHEN service_id IS NULL THEN '{}'
+                WHEN service_id <> other_service_id THEN ARRAY[service_id, other_service_id]
+                ELSE ARRAY[service_id] END)
+            || ',"environment":' || coalesce('"' || environment || '"', 'null') || ',"tags":'
             || array_to_json(tags) || ',"links":[],"scheduled_for":'
             || coalesce('"' || moment(scheduled_for) || '"', 'null') || ',"started_at":'
             || CASE WHEN status = 'planned' THEN 'null' ELSE '"' || at || '"' END
@@ -176,14 +179,10 @@ const CHANGES: [&str; 5] = [
             || '","organization_id":"' || organization_id
             || '","created_by":{"type":"api_key","name":"terraform","id":"' || organization_id
             || '"},"created_at":"' || at
-            || '","updated_at":"' || at || E'"\n\n'
-            || trim(BOTH '[]' FROM array_to_json(CASE WHEN service_id IS NULL THEN '{}'
-                WHEN service_id <> other_service_id THEN ARRAY[service_id, other_service_id]
-                ELSE ARRAY[service_id] END)::text)
-            || E'\n' || coalesce(host_id::text, '') || E'\n'
+            || '","updated_at":"' || at || '"'
         FROM seed ORDER BY organization_id, sort_key"#,
-    "INSERT INTO change_services (organization_id, service_id, sort_key)
-        SELECT organization_id, other_service_id, sort_key FROM seed
+    "INSERT INTO change_services (organization_id, service_id, sort_key, place)
+        SELECT organization_id, other_service_id, sort_key, 1 FROM seed
         WHERE service_id <> other_service_id",
     "INSERT INTO change_tags (organization_id, tag, sort_key)
         SELECT organization_id, unnest(tags) AS tag, sort_key FROM seed ORDER BY 1, 2, 3",

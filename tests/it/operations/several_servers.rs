@@ -4,15 +4,13 @@
 use std::process::Command;
 use std::time::Duration;
 
-use chrono::{SecondsFormat, Utc};
 use serde_json::json;
 
-use changelog_tests::{Engine, Server, TestApp, TestClient, on_both, run, send};
+use changelog_tests::{Engine, Server, TestApp, on_both, run, send};
 
 on_both!(
     process:
     a_backup_is_complete,
-    new_names_are_shown_by_the_next_request,
 );
 
 async fn a_backup_is_complete(app: TestApp) {
@@ -65,7 +63,7 @@ async fn a_backup_is_complete(app: TestApp) {
     let mut command = app.serve_command();
     command.env("CHANGELOG_DATABASE_URL", format!("sqlite://{path}"));
     let server = Server::start(command).await.expect("the copy is served");
-    let caller = TestClient::new(&server.address);
+    let caller = changelog_tests::TestClient::new(&server.address);
     let caller = caller.with("x-api-key", &app.organization.key);
     let list = caller
         .get("/api/changes?q=before&per_page=100")
@@ -77,71 +75,6 @@ async fn a_backup_is_complete(app: TestApp) {
     );
     caller.change("in the copy").await;
     assert_eq!(key.get("/api/changes?q=copy").await.body(200)["count"], 0);
-}
-
-/// On PostgreSQL another server answers than the one that was given the names.
-async fn new_names_are_shown_by_the_next_request(app: TestApp) {
-    let server = match app.engine {
-        Engine::Postgres => Some(app.another_server(&[]).await),
-        Engine::Sqlite => None,
-    };
-    let address = server.as_ref().unwrap_or(&app.server).address.clone();
-    let reader = TestClient::new(&address).with("x-api-key", &app.organization.key);
-    let (key, owner) = (app.key(), app.browser().await);
-    let service = |name: &str| json!({ "name": name });
-    let first = key.create("/api/services", service("one")).await;
-    let second = key.create("/api/services", service("two")).await;
-    let host = key
-        .create("/api/hosts", json!({ "hostname": "host" }))
-        .await;
-    let now = json!(Utc::now().to_rfc3339_opts(SecondsFormat::Secs, true));
-    let body = json!({
-        "title": "Deploy", "status": "in_progress", "started_at": now,
-        "service_ids": [first, second], "host_id": host,
-    });
-    let id = key.create("/api/changes", body).await;
-    let fields = [("title", "By hand"), ("status", "completed")];
-    let by_hand = owner.post_form("/changes", &fields).await;
-    let by_hand = by_hand.header("location").to_owned();
-    for round in 0..3 {
-        let [one, two, on, by] =
-            ["one", "two", "host", "Ada"].map(|name| format!("{name}-renamed-{round}"));
-        let services = [(&first, &one), (&second, &two)];
-        for (id, name) in services {
-            let path = format!("/api/services/{id}");
-            key.patch(&path, service(name)).await.data(200);
-        }
-        let renamed = json!({ "hostname": on });
-        let path = format!("/api/hosts/{host}");
-        key.patch(&path, renamed).await.data(200);
-        owner.post_form("/account", &[("name", &by)]).await.is(303);
-        let path = format!("/api/changes/{id}");
-        let digits = &id[..13];
-        for (path, names) in [
-            ("/api/changes", vec![&one, &two, &on, &by]),
-            (&path, vec![&one, &two, &on]),
-            (&format!("/api{by_hand}"), vec![&by]),
-            (
-                &format!("/api/changes?text={digits}"),
-                vec![&one, &two, &on],
-            ),
-            ("/api/changes/around", vec![&one, &two, &on, &by]),
-        ] {
-            let shown = reader.get(path).await;
-            shown.is(200);
-            for name in names {
-                assert!(shown.text.contains(name.as_str()), "{path}: {}", shown.text);
-            }
-            let old = format!("-renamed-{}", round - 1);
-            assert!(!shown.text.contains(&old), "{path}: {}", shown.text);
-        }
-        let updated = reader
-            .patch(&path, json!({ "title": format!("Deploy {round}") }))
-            .await
-            .data(200);
-        assert_eq!(updated["services"][1]["name"], two);
-        assert_eq!(updated["host_ref"]["hostname"], on);
-    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -171,7 +104,8 @@ async fn two_servers_share_one_postgres() {
         return;
     };
     let server = app.another_server(&[]).await;
-    let other = TestClient::new(&server.address).with("x-api-key", &app.organization.key);
+    let other =
+        changelog_tests::TestClient::new(&server.address).with("x-api-key", &app.organization.key);
     let first = app.key();
     for index in 0..5 {
         let id = first.change(&format!("first {index}")).await;
@@ -186,7 +120,7 @@ async fn two_servers_share_one_postgres() {
         assert_eq!(caller.get("/api/changes").await.body(200)["count"], 10);
     }
     // One idempotency key, sent to both at once.
-    let keyed = |caller: &TestClient| {
+    let keyed = |caller: &changelog_tests::TestClient| {
         let request = caller
             .request("POST", "/api/changes")
             .header("idempotency-key", "both");

@@ -1,16 +1,14 @@
 //! Finds changes by their ids.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use changelog_core::{ChangeCursor, ChangeId};
 use sqlx::QueryBuilder;
 use sqlx::types::Uuid;
 
-use super::ChangeJson;
-use super::document::Row;
+use super::{ChangeJson, SERVICE_AND_HOST, push_json};
 use crate::store::engine::{BatchLimits, Batcher, Dialect, Results, end_lease, on, read};
 use crate::store::index::sort_key;
-use crate::store::references::push_version;
 use crate::store::{Database, StoreError, Tenant};
 
 /// The limit on changes that one statement reads by id.
@@ -67,22 +65,23 @@ async fn by_ids(database: Database, wanted: Vec<(Tenant, ChangeId)>) -> Results<
     };
     let mut lease = database.point_reader(*tenant).await?;
     let ids: Vec<Uuid> = wanted.iter().map(|(_, id)| id.0).collect();
-    let mut rows: Vec<Row<Uuid>> = on!(&mut lease, |db| async {
+    let rows: Vec<(Uuid, String)> = on!(&mut lease, |db| async {
         let mut query = select_by_ids(*tenant, &ids);
         query.build_query_as().fetch_all(&mut **db).await
     })?;
-    let found: HashSet<Uuid> = rows.iter().map(|(id, ..)| *id).collect();
-    let missing: Vec<Uuid> = ids.into_iter().filter(|id| !found.contains(id)).collect();
+    let mut found: HashMap<Uuid, String> = rows.into_iter().collect();
+    let missing: Vec<Uuid> = ids
+        .into_iter()
+        .filter(|id| !found.contains_key(id))
+        .collect();
     if !missing.is_empty() {
-        let others: Vec<Row<Uuid>> = on!(&mut lease, |db| async {
+        let rows: Vec<(Uuid, String)> = on!(&mut lease, |db| async {
             let mut query = select_at_both_places(*tenant, &missing);
             query.build_query_as().fetch_all(&mut **db).await
         })?;
-        rows.extend(others);
+        found.extend(rows);
     }
     end_lease(lease);
-    let found = database.to_json(*tenant, rows).await?;
-    let found: HashMap<Uuid, String> = found.into_iter().collect();
     let json = |id: ChangeId| found.get(&id.0).cloned().map(ChangeJson);
     Ok(wanted
         .iter()
@@ -93,9 +92,10 @@ async fn by_ids(database: Database, wanted: Vec<(Tenant, ChangeId)>) -> Results<
 /// Selects the changes of one organization that are at the sort keys of some ids. A change
 /// that is found there may have another id.
 fn select_by_ids<DB: Dialect>(tenant: Tenant, ids: &[Uuid]) -> QueryBuilder<DB> {
-    let mut query = QueryBuilder::new("SELECT c.id, c.document, ");
-    push_version(&mut query, tenant);
-    query.push(" FROM changes c WHERE c.organization_id = ");
+    let mut query = QueryBuilder::new("SELECT c.id, ");
+    push_json(&mut query, tenant);
+    query.push(" FROM changes c ").push(SERVICE_AND_HOST);
+    query.push(" WHERE c.organization_id = ");
     DB::bind(&mut query, tenant.uuid().into());
     query.push(" AND c.sort_key");
     let sort_keys = ids.iter().map(|id| sort_key::to_look_up(*id));
@@ -106,8 +106,8 @@ fn select_by_ids<DB: Dialect>(tenant: Tenant, ids: &[Uuid]) -> QueryBuilder<DB> 
 /// Selects the changes of one organization that are at the sort keys of some ids or have
 /// moved. One statement, because a change may move between two.
 fn select_at_both_places<DB: Dialect>(tenant: Tenant, ids: &[Uuid]) -> QueryBuilder<DB> {
-    let mut query = QueryBuilder::new("SELECT c.id, c.document, ");
-    push_version(&mut query, tenant);
+    let mut query = QueryBuilder::new("SELECT c.id, ");
+    push_json(&mut query, tenant);
     query.push(" FROM (SELECT p.sort_key FROM changes p WHERE p.organization_id = ");
     DB::bind(&mut query, tenant.uuid().into());
     query.push(" AND p.sort_key");
@@ -128,6 +128,7 @@ pub(super) fn push_places_end<DB: Dialect>(query: &mut QueryBuilder<DB>, tenant:
         ") AS place LEFT JOIN changes c ON c.sort_key = place.sort_key AND c.organization_id = ",
     );
     DB::bind(query, tenant.uuid().into());
+    query.push(SERVICE_AND_HOST);
 }
 
 impl Database {
@@ -155,4 +156,18 @@ impl Database {
         };
         Ok(key.unwrap_or(i64::MAX))
     }
+}
+
+/// Builds the statement that reads one change.
+pub(super) fn select_one<DB: Dialect>(tenant: Tenant, sort_key: i64) -> QueryBuilder<DB> {
+    let mut query = QueryBuilder::new("SELECT ");
+    push_json(&mut query, tenant);
+    query.push(" FROM changes c");
+    query
+        .push(SERVICE_AND_HOST)
+        .push(" WHERE c.organization_id = ");
+    DB::bind(&mut query, tenant.uuid().into());
+    query.push(" AND c.sort_key = ");
+    DB::bind(&mut query, sort_key.into());
+    query
 }

@@ -5,15 +5,16 @@ use std::ops::Range;
 
 use changelog_core::change::around::Candidate;
 use changelog_core::{
-    ChangeFilter, Environment, HostId, Outcome, RiskLevel, ServiceId, Status, Timestamp,
+    ChangeFilter, Environment, HostId, HostRef, Outcome, RiskLevel, ServiceId, ServiceRef, Status,
+    Timestamp,
 };
 use sqlx::types::{Text, Uuid};
 use sqlx::{FromRow, QueryBuilder};
 
+use super::{SERVICE_AND_HOST, broken};
 use crate::store::engine::{Planning, push_limit, push_merged, read};
 use crate::store::index::search::{self, ChangeMatcher, SearchDialect};
 use crate::store::index::sort_key;
-use crate::store::references::{References, push_version};
 use crate::store::{Database, HAPPENED, StoreError, Tenant};
 
 /// Which changes are candidates.
@@ -62,9 +63,8 @@ struct CandidateRow {
     outcome: Option<Text<Outcome>>,
     undone_at: Option<i64>,
     more_service_ids: Option<String>,
-    service_id: Option<Uuid>,
-    host_id: Option<Uuid>,
-    version: i64,
+    service: Option<String>,
+    host: Option<String>,
 }
 
 impl Database {
@@ -100,20 +100,19 @@ impl Database {
             let mut query = select(tenant, &newest, search.as_deref());
             query.build_query_as().fetch_all(&mut **db).await
         })?;
-        let version = rows.first().map_or(0, |row| row.version);
-        let ids = rows.iter().flat_map(|row| [row.service_id, row.host_id]);
-        let ids = ids.flatten().collect();
-        let references = self.references(tenant, version, ids).await?;
-        let candidates = rows.into_iter().map(|row| row.into_candidate(&references));
-        let mut candidates: Vec<Candidate> = candidates.collect();
+        let candidates = rows.into_iter().map(CandidateRow::into_candidate);
+        let candidates: Result<Vec<Candidate>, StoreError> = candidates.collect();
+        let mut candidates = candidates?;
         candidates.retain(|change| newest.planned || change.status != Status::Planned);
         Ok(candidates)
     }
 }
 
 impl CandidateRow {
-    fn into_candidate(self, references: &References) -> Candidate {
-        Candidate {
+    fn into_candidate(self) -> Result<Candidate, StoreError> {
+        let service: Option<ServiceRef> = parse(self.service)?;
+        let host_ref: Option<HostRef> = parse(self.host)?;
+        Ok(Candidate {
             id: self.id.into(),
             title: self.title,
             started_at: Timestamp::from_millis(sort_key::millis(self.sort_key)),
@@ -123,10 +122,10 @@ impl CandidateRow {
             risk_level: self.risk_level.0,
             status: self.status.0,
             environment: self.environment.map(|environment| environment.0),
-            service: self.service_id.and_then(|id| references.to(id)),
+            service,
             more_services: parse_ids(self.more_service_ids.as_deref()),
-            host_ref: self.host_id.and_then(|id| references.to(id)),
-        }
+            host_ref,
+        })
     }
 }
 
@@ -138,6 +137,12 @@ pub(in crate::store) fn parse_ids(ids: Option<&str>) -> Vec<ServiceId> {
         .collect()
 }
 
+fn parse<T: serde::de::DeserializeOwned>(json: Option<String>) -> Result<Option<T>, StoreError> {
+    json.map(|json| serde_json::from_str(&json))
+        .transpose()
+        .map_err(|error| broken(&error))
+}
+
 fn select<DB: SearchDialect>(
     tenant: Tenant,
     newest: &NewestOf,
@@ -145,13 +150,12 @@ fn select<DB: SearchDialect>(
 ) -> QueryBuilder<DB> {
     let mut query = QueryBuilder::new(
         "SELECT c.id, c.sort_key, c.title, c.risk_level, c.status, c.environment, c.ended_at, \
-         c.outcome, c.undone_at, c.more_service_ids, c.service_id, c.host_id, ",
+         c.outcome, c.undone_at, c.more_service_ids, s.reference AS service, h.reference AS host FROM (",
     );
-    push_version(&mut query, tenant);
-    query.push(" FROM (");
     push_sort_keys(&mut query, tenant, newest, search);
     // A cross join keeps SQLite from reading all changes of the organization first.
     query.push(") AS newest CROSS JOIN changes c");
+    query.push(SERVICE_AND_HOST);
     query.push(" WHERE c.sort_key = newest.sort_key AND c.organization_id = ");
     DB::bind(&mut query, tenant.uuid().into());
     query

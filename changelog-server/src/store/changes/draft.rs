@@ -16,7 +16,7 @@ use crate::store::change_notifier::ChangeEntry;
 use crate::store::idempotency::CreatedChange;
 use crate::store::index::search;
 use crate::store::index::sort_key;
-use crate::store::references::References;
+
 use crate::store::{Actor, StoreError, Tenant, new_id};
 
 /// A change that is about to be created.
@@ -130,7 +130,7 @@ impl Draft {
         self.sort_key = sort_key::at(at, id.0).ok_or_else(|| {
             StoreError::Unavailable("the clock is beyond what an id can hold".into())
         })?;
-        self.document = document::of(&self.change, self.host_id);
+        self.document = document::of(&self.change);
         if self.actor.has_receivers {
             self.event = self.event_json();
         }
@@ -150,10 +150,12 @@ impl Draft {
         let mut json = head.to_string();
         json.pop();
         json.push_str(",\"change\":");
-        let author = self.change.created_by.as_ref();
-        let references = author.map(References::of_author).unwrap_or_default();
-        json.push_str(&document::json(&self.document, &references));
-        json.push('}');
+        json.push_str(&self.document);
+        if document::person(&self.change).is_some() {
+            json.push_str(",\"created_by\":");
+            json.push_str(&serde_json::to_string(&self.change.created_by).unwrap_or_default());
+        }
+        json.push_str("}}");
         json
     }
 

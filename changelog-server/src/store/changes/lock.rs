@@ -4,22 +4,20 @@ use changelog_core::{Change, ChangeId, Timestamp};
 use sqlx::QueryBuilder;
 
 use super::ChangeJson;
-use super::document;
-use crate::store::engine::{Dialect, on};
+use super::by_id::select_one;
+use crate::store::engine::{Dialect, execute, on};
 use crate::store::index::sort_key;
 use crate::store::{StoreError, Tenant, Tx};
 
-/// Reads a row, and locks it on PostgreSQL until it is updated.
+/// Locks the row on PostgreSQL between reading and updating it.
 const LOCK: &str = "
 UPDATE changes SET document = document
-WHERE organization_id = $1 AND sort_key = $2 AND id = $3
-RETURNING sort_key, document";
+WHERE organization_id = $1 AND sort_key = $2 AND id = $3";
 
 /// The same for a change whose sort key does not follow from its id.
 const LOCK_MOVED: &str = "
 UPDATE changes SET document = document
-WHERE organization_id = $1 AND moved_id = $2
-RETURNING sort_key, document";
+WHERE organization_id = $1 AND moved_id = $2 RETURNING sort_key";
 
 /// The limit on attempts to lock a change that other requests move meanwhile.
 const MAX_LOCK_ATTEMPTS: usize = 3;
@@ -34,43 +32,46 @@ impl Tx {
         tenant: Tenant,
         id: ChangeId,
     ) -> Result<(i64, Change), StoreError> {
-        let mut locked = None;
+        let mut sort_key = None;
         // Another request may move the change between the two statements.
         for _ in 0..MAX_LOCK_ATTEMPTS {
-            locked = self.lock_place(tenant, id).await?;
-            if locked.is_some() {
+            sort_key = self.lock_place(tenant, id).await?;
+            if sort_key.is_some() {
                 break;
             }
         }
-        let (sort_key, text) = locked.ok_or(StoreError::NotFound)?;
-        let ids = document::ids(&text).collect();
-        let references = self.references(tenant, ids).await?;
-        let json = document::json(&text, &references);
+        let sort_key = sort_key.ok_or(StoreError::NotFound)?;
+        let (json,): (String,) = on!(&mut self.connection, |db| async {
+            let mut query = select_one(tenant, sort_key);
+            query.build_query_as().fetch_one(&mut **db).await
+        })?;
         Ok((sort_key, ChangeJson(json).parse()?))
     }
 
-    /// Locks a change; `None` if it was not found.
+    /// Locks a change and returns its sort key; `None` if it was not found.
     async fn lock_place(
         &mut self,
         tenant: Tenant,
         id: ChangeId,
-    ) -> Result<Option<(i64, String)>, StoreError> {
-        let locked = on!(&mut self.connection, |db| {
-            sqlx::query_as(LOCK)
+    ) -> Result<Option<i64>, StoreError> {
+        let sort_key = sort_key::to_look_up(id.0);
+        let locked = execute!(
+            self,
+            sqlx::query(LOCK)
                 .bind(tenant.uuid())
-                .bind(sort_key::to_look_up(id.0))
+                .bind(sort_key)
                 .bind(id.0)
-                .fetch_optional(&mut **db)
-        })?;
-        if locked.is_some() {
-            return Ok(locked);
+        )?;
+        if locked > 0 {
+            return Ok(Some(sort_key));
         }
-        on!(&mut self.connection, |db| {
+        let moved: Option<(i64,)> = on!(&mut self.connection, |db| {
             sqlx::query_as(LOCK_MOVED)
                 .bind(tenant.uuid())
                 .bind(id.0)
                 .fetch_optional(&mut **db)
-        })
+        })?;
+        Ok(moved.map(|(sort_key,)| sort_key))
     }
 
     /// Returns a sort key for a change at an effective time: that of its id, or another

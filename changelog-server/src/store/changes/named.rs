@@ -7,14 +7,12 @@ use chrono::Utc;
 use sqlx::QueryBuilder;
 use sqlx::types::Uuid;
 
-use super::broken;
 use super::by_id::push_places_end;
-use super::document::Row;
 use super::list::{ChangeList, ChangesJson, time_of};
+use super::{broken, push_json};
 use crate::store::engine::{Dialect, Value, read};
 use crate::store::index::search::{ChangeMatcher, IndexTerms};
 use crate::store::index::sort_key;
-use crate::store::references::push_version;
 use crate::store::{Database, StoreError, Tenant};
 
 /// The limit on changes that the beginning of an id finds.
@@ -42,7 +40,7 @@ impl Database {
         };
         let keys = first..=sort_key::of(*ids.end()).unwrap_or(i64::MAX);
         // In one statement, because a change may move between two.
-        let rows: Vec<Row<i64>> = read!(self.reader(tenant).await?, |db| async {
+        let rows: Vec<(i64, String)> = read!(self.reader(tenant).await?, |db| async {
             let mut query = select_named(tenant, &ids, &keys);
             query.build_query_as().fetch_all(&mut **db).await
         })?;
@@ -54,7 +52,7 @@ impl Database {
             problems.add("?text", ViolationCode::TooMany, message);
             problems.into_result(())?;
         }
-        let named = self.to_json(tenant, rows).await?.into_iter();
+        let named = rows.into_iter();
         let named = named.map(|(sort_key, json)| NamedChange { sort_key, json });
         let mut named: Vec<NamedChange> = named.collect();
         named.sort_by_key(|change| std::cmp::Reverse(change.sort_key));
@@ -116,8 +114,8 @@ fn select_named<DB: Dialect>(
     ids: &RangeInclusive<Uuid>,
     keys: &RangeInclusive<i64>,
 ) -> QueryBuilder<DB> {
-    let mut query = QueryBuilder::new("SELECT c.sort_key, c.document, ");
-    push_version(&mut query, tenant);
+    let mut query = QueryBuilder::new("SELECT c.sort_key, ");
+    push_json(&mut query, tenant);
     query.push(
         " FROM (SELECT sort_key FROM (SELECT p.sort_key FROM changes p WHERE p.organization_id = ",
     );

@@ -20,6 +20,8 @@ pub(super) struct ChangeRow<'c> {
     pub(super) host_id: Option<HostId>,
     /// The ids of the services after the first.
     pub(super) more_service_ids: Option<String>,
+    /// The person that recorded it, as `activity_actors` has it.
+    pub(super) author_key: Option<String>,
     pub(super) document: Cow<'c, str>,
     /// Its words in the search index.
     pub(super) words: Cow<'c, str>,
@@ -30,7 +32,7 @@ impl<'c> ChangeRow<'c> {
     pub(super) fn new(tenant: Tenant, sort_key: i64, change: &'c Change) -> Self {
         let host_id = change.host_ref.as_ref().map(|host| host.id);
         let words = search::indexed_text(tenant, &change.title, &facets(change, host_id));
-        let document = document::of(change, host_id);
+        let document = document::of(change);
         Self::prepared(
             tenant,
             sort_key,
@@ -62,6 +64,7 @@ impl<'c> ChangeRow<'c> {
             change,
             host_id,
             more_service_ids: (!more.is_empty()).then(|| more.join(",")),
+            author_key: document::person(change).map(|id| id.to_string()),
             document,
             words,
         }
@@ -130,9 +133,9 @@ impl<'c> ChangeRow<'c> {
         ]
     }
 
-    /// Returns the services after the first.
-    pub(super) fn more_services(&self) -> impl Iterator<Item = ServiceId> {
-        self.change.service_ids.iter().copied().skip(1)
+    /// Returns the rows of the services after the first: service and place.
+    pub(super) fn more_services(&self) -> impl Iterator<Item = (ServiceId, i64)> {
+        self.change.service_ids.iter().copied().zip(0..).skip(1)
     }
 
     /// Returns the values that it is counted by.
@@ -165,7 +168,7 @@ pub(super) fn push_new<DB: SearchDialect>(
     changes: &[ChangeRow<'_>],
     slot: i64,
 ) {
-    let rows: Vec<[Value<'_>; 16]> = changes
+    let rows: Vec<[Value<'_>; 17]> = changes
         .iter()
         .map(|row| {
             let [sort_key, columns @ ..] = row.updatable_columns().map(|(_, value)| value);
@@ -199,6 +202,7 @@ pub(super) fn push_new<DB: SearchDialect>(
                 outcome,
                 undone,
                 more,
+                row.author_key.as_deref().into(),
                 row.document.as_ref().into(),
             ]
         })
@@ -206,7 +210,8 @@ pub(super) fn push_new<DB: SearchDialect>(
     script.insert(
         "INSERT INTO changes \
          (sort_key, organization_id, id, risk_level, status, service_id, host_id, scheduled_for, \
-         moved_id, title, environment, ended_at, outcome, undone_at, more_service_ids, document) ",
+         moved_id, title, environment, ended_at, outcome, undone_at, more_service_ids, author_key, \
+         document) ",
         &rows,
         "",
     );
@@ -230,15 +235,21 @@ pub(super) fn push_more_services<'r, 'c: 'r, DB: Dialect>(
     script: &mut Script<DB>,
     changes: impl Iterator<Item = &'r ChangeRow<'c>>,
 ) {
-    let rows: Vec<[Value<'_>; 3]> = changes
+    let rows: Vec<[Value<'_>; 4]> = changes
         .flat_map(|row| {
             let (tenant, sort_key) = (row.tenant, row.sort_key);
-            row.more_services()
-                .map(move |service| [tenant.uuid().into(), service.0.into(), sort_key.into()])
+            row.more_services().map(move |(service, place)| {
+                [
+                    tenant.uuid().into(),
+                    service.0.into(),
+                    sort_key.into(),
+                    place.into(),
+                ]
+            })
         })
         .collect();
     script.insert(
-        "INSERT INTO change_services (organization_id, service_id, sort_key) ",
+        "INSERT INTO change_services (organization_id, service_id, sort_key, place) ",
         &rows,
         "",
     );
@@ -263,7 +274,7 @@ fn push_delete_of<DB: Dialect>(
 
 /// Adds the statements that delete the services after the first of a change.
 pub(super) fn push_delete_more_services<DB: Dialect>(script: &mut Script<DB>, row: &ChangeRow<'_>) {
-    for service in row.more_services() {
+    for (service, _) in row.more_services() {
         push_delete_of(
             script,
             ("change_services", "service_id"),

@@ -4,10 +4,8 @@ use std::ops::Range;
 
 use sqlx::QueryBuilder;
 
-use super::ChangesJson;
-use super::document::Row;
+use super::{ChangesJson, SERVICE_AND_HOST, push_json};
 use crate::store::engine::{Dialect, push_limit, read};
-use crate::store::references::push_version;
 use crate::store::{Database, StoreError, Tenant};
 
 impl Database {
@@ -30,11 +28,11 @@ impl Database {
         millis: Range<i64>,
         limit: u64,
     ) -> Result<ChangesJson, StoreError> {
-        let rows: Vec<Row<i64>> = read!(self.reader(tenant).await?, |db| async {
+        let rows: Vec<(String,)> = read!(self.reader(tenant).await?, |db| async {
             let mut query = select(tenant, millis, limit);
             query.build_query_as().fetch_all(&mut **db).await
         })?;
-        self.joined(tenant, rows).await
+        Ok(joined(rows))
     }
 
     /// Lists the changes in progress, the longest running first.
@@ -43,25 +41,24 @@ impl Database {
         tenant: Tenant,
         limit: u64,
     ) -> Result<ChangesJson, StoreError> {
-        let rows: Vec<Row<i64>> = read!(self.reader(tenant).await?, |db| async {
+        let rows: Vec<(String,)> = read!(self.reader(tenant).await?, |db| async {
             let mut query = select_running(tenant, limit);
             query.build_query_as().fetch_all(&mut **db).await
         })?;
-        self.joined(tenant, rows).await
+        Ok(joined(rows))
     }
+}
 
-    async fn joined(&self, tenant: Tenant, rows: Vec<Row<i64>>) -> Result<ChangesJson, StoreError> {
-        let changes = self.to_json(tenant, rows).await?.into_iter();
-        let changes: Vec<String> = changes.map(|(_, json)| json).collect();
-        Ok(ChangesJson(changes.join(",")))
-    }
+fn joined(rows: Vec<(String,)>) -> ChangesJson {
+    let changes: Vec<String> = rows.into_iter().map(|(json,)| json).collect();
+    ChangesJson(changes.join(","))
 }
 
 /// Selects planned changes. The conditions match those of the partial index, so that
 /// it is used.
 fn select<DB: Dialect>(tenant: Tenant, millis: Range<i64>, limit: u64) -> QueryBuilder<DB> {
-    let mut query = QueryBuilder::new("SELECT c.sort_key, c.document, ");
-    push_version(&mut query, tenant);
+    let mut query = QueryBuilder::new("SELECT ");
+    push_json(&mut query, tenant);
     query.push(" FROM (SELECT sort_key, scheduled_for FROM changes WHERE organization_id = ");
     DB::bind(&mut query, tenant.uuid().into());
     query.push(" AND status = 'planned' AND scheduled_for IS NOT NULL");
@@ -82,20 +79,22 @@ fn select<DB: Dialect>(tenant: Tenant, millis: Range<i64>, limit: u64) -> QueryB
     push_limit(&mut query, limit, 0);
     query.push(") AS page JOIN changes c ON c.sort_key = page.sort_key AND c.organization_id = ");
     DB::bind(&mut query, tenant.uuid().into());
+    query.push(SERVICE_AND_HOST);
     query.push(" ORDER BY page.scheduled_for, page.sort_key");
     query
 }
 
 /// Selects the changes in progress by the index of the status.
 fn select_running<DB: Dialect>(tenant: Tenant, limit: u64) -> QueryBuilder<DB> {
-    let mut query = QueryBuilder::new("SELECT c.sort_key, c.document, ");
-    push_version(&mut query, tenant);
+    let mut query = QueryBuilder::new("SELECT ");
+    push_json(&mut query, tenant);
     query.push(" FROM (SELECT sort_key FROM changes WHERE organization_id = ");
     DB::bind(&mut query, tenant.uuid().into());
     query.push(" AND status = 'in_progress' ORDER BY sort_key");
     push_limit(&mut query, limit, 0);
     query.push(") AS page JOIN changes c ON c.sort_key = page.sort_key AND c.organization_id = ");
     DB::bind(&mut query, tenant.uuid().into());
+    query.push(SERVICE_AND_HOST);
     query.push(" ORDER BY page.sort_key");
     query
 }

@@ -11,11 +11,14 @@ use super::row::{
 };
 use crate::clock::Clock;
 use crate::store::activity::{Entry, changed, difference};
-use crate::store::engine::{Engine, Script};
+use crate::store::engine::{Engine, Script, on};
 use crate::store::index::counts;
 use crate::store::index::search::SearchDialect;
-use crate::store::references::References;
 use crate::store::{Actor, StoreError, Tenant, Tx, new_id};
+
+const SELECT_SERVICE: &str =
+    "SELECT reference FROM services WHERE organization_id = $1 AND id = $2";
+const SELECT_HOST: &str = "SELECT reference FROM hosts WHERE organization_id = $1 AND id = $2";
 
 impl Tx {
     /// Updates a change, records it in the activity log if a field changed, and returns
@@ -38,13 +41,8 @@ impl Tx {
         // Read after locking the row, so that `updated_at` never decreases.
         let now = clock.now();
         let mut change = before.clone();
-        let services = patch
-            .services_after(&change.service_ids)
-            .unwrap_or_default();
-        let ids = services.iter().map(|id| id.0);
-        let ids = ids.chain(patch.host_id.flatten().map(|id| id.0)).collect();
-        let references = self.references(tenant, ids).await?;
-        apply(&mut change, patch.clone(), &references, now.into())?;
+        self.apply(tenant, &mut change, patch.clone(), now.into())
+            .await?;
         let changes = difference(&before, &change);
         if changes.is_empty() && patch.reason.is_none() {
             return Ok(change);
@@ -86,51 +84,80 @@ impl Tx {
         self.record(tenant, actor, entry, now).await?;
         Ok(change)
     }
-}
 
-/// Applies a patch to a change; reports everything that is wrong with it.
-fn apply(
-    change: &mut Change,
-    patch: ChangePatch,
-    references: &References,
-    now: Timestamp,
-) -> Result<(), StoreError> {
-    let mut problems = Violations::default();
-    if let Some(ids) = patch.services_after(&change.service_ids) {
-        let mut services = Vec::new();
-        for (index, id) in ids.into_iter().enumerate() {
-            match references.to(id.0) {
-                Some(service) => services.push(service),
-                None => no_service(&mut problems, "", index, patch.service_id.is_some(), id),
+    /// Applies a patch to a change; reports everything that is wrong with it.
+    async fn apply(
+        &mut self,
+        tenant: Tenant,
+        change: &mut Change,
+        patch: ChangePatch,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let mut problems = Violations::default();
+        if let Some(ids) = patch.services_after(&change.service_ids) {
+            let mut services = Vec::new();
+            for (index, id) in ids.into_iter().enumerate() {
+                let known = change
+                    .all_services()
+                    .iter()
+                    .find(|service| service.id == id);
+                let found = match known {
+                    Some(service) => Some(service.clone()),
+                    None => self.reference(SELECT_SERVICE, tenant, id.0).await?,
+                };
+                match found {
+                    Some(service) => services.push(service),
+                    None => {
+                        no_service(&mut problems, "", index, patch.service_id.is_some(), id);
+                    }
+                }
             }
+            change.set_services(services);
         }
-        change.set_services(services);
-    }
-    let host_environment = |change: &Change| {
-        let host = change.host_ref.as_ref();
-        host.and_then(|host| host.environment.clone())
-    };
-    // An environment that is that of the host follows the host.
-    let follows_host =
-        change.environment.is_none() || change.environment == host_environment(change);
-    match patch.host_id {
-        None => {}
-        Some(None) => change.host_ref = None,
-        Some(Some(id)) => match references.to(id.0) {
-            None => no_host(&mut problems, "", id),
-            host => change.host_ref = host,
-        },
-    }
-    match patch.environment.clone() {
-        Some(Some(environment)) => change.environment = Some(environment),
-        Some(None) => change.environment = host_environment(change),
-        None if patch.host_id.is_some() && follows_host => {
-            change.environment = host_environment(change);
+        let host_environment = |change: &Change| {
+            let host = change.host_ref.as_ref();
+            host.and_then(|host| host.environment.clone())
+        };
+        // An environment that is that of the host follows the host.
+        let follows_host =
+            change.environment.is_none() || change.environment == host_environment(change);
+        match patch.host_id {
+            None => {}
+            Some(None) => change.host_ref = None,
+            Some(Some(id)) => match self.reference(SELECT_HOST, tenant, id.0).await? {
+                None => no_host(&mut problems, "", id),
+                host => change.host_ref = host,
+            },
         }
-        None => {}
+        match patch.environment.clone() {
+            Some(Some(environment)) => change.environment = Some(environment),
+            Some(None) => change.environment = host_environment(change),
+            None if patch.host_id.is_some() && follows_host => {
+                change.environment = host_environment(change);
+            }
+            None => {}
+        }
+        patch.apply(change, now, &mut problems);
+        Ok(problems.into_result(())?)
     }
-    patch.apply(change, now, &mut problems);
-    Ok(problems.into_result(())?)
+
+    /// Reads the reference to a service or a host.
+    async fn reference<T: serde::de::DeserializeOwned>(
+        &mut self,
+        statement: &'static str,
+        tenant: Tenant,
+        id: sqlx::types::Uuid,
+    ) -> Result<Option<T>, StoreError> {
+        let found: Option<(String,)> = on!(&mut self.connection, |db| {
+            sqlx::query_as(statement)
+                .bind(tenant.uuid())
+                .bind(id)
+                .fetch_optional(&mut **db)
+        })?;
+        found
+            .map(|(json,)| serde_json::from_str(&json).map_err(|error| super::broken(&error)))
+            .transpose()
+    }
 }
 
 /// An update of a change.

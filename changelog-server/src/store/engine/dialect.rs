@@ -33,9 +33,6 @@ pub(crate) trait Dialect: Database {
     /// Adds the condition that the column before it has one of some ids.
     fn push_in_ids(query: &mut QueryBuilder<Self>, ids: Vec<Uuid>);
 
-    /// Adds the condition that the column before it has one of some texts.
-    fn push_in_texts(query: &mut QueryBuilder<Self>, texts: Vec<String>);
-
     /// Runs a query; `keep` says whether to keep the prepared statement.
     fn execute(
         query: &mut QueryBuilder<Self>,
@@ -95,10 +92,6 @@ macro_rules! dialect {
 
             fn push_in_ids(query: &mut QueryBuilder<Self>, ids: Vec<Uuid>) {
                 $push_in(query, ids);
-            }
-
-            fn push_in_texts(query: &mut QueryBuilder<Self>, texts: Vec<String>) {
-                $push_in(query, texts);
             }
 
             async fn execute(

@@ -51,7 +51,7 @@ const WORDS: [&str; 11] = [
 /// `TEXT(x)` (an id in JSON), `HASH(x)`, `ORG`,
 /// `OWNER`, `SERVICE`, `RECEIVER` and `NOW` are replaced; `AGE` is the current time, for a
 /// third of the rows long ago, so that they have expired.
-const PER_NOUN: [&str; 17] = [
+const PER_NOUN: [&str; 16] = [
     "organizations (id, name, plan, created_at) SELECT ID(n), 'Other', 'pro', NOW",
     "users (id, email, email_folded, name, password_hash, created_at)
         SELECT ID(n), 'p' || n || '@example.org', 'p' || n || '@example.org', 'P', '', NOW",
@@ -79,7 +79,6 @@ const PER_NOUN: [&str; 17] = [
     "connections (organization_id, id, kind, name, name_folded, address, target, filter,
             created_at, created_by)
         SELECT ID(n), ID(n), 'webhook', 'Bot', 'bot', '', EMPTY, '{}', NOW, 'P'",
-    "catalog_versions (organization_id, version) SELECT ID(n), 1",
     "activity_actors (organization_id, actor_key, actor_name)
         SELECT ORG, 'API key: key ' || n, 'API key: key ' || n",
     "activity (organization_id, id, actor_id, actor_name, action, resource_type, resource_id,

@@ -1,5 +1,5 @@
-//! Lists of changes: one statement returns the documents of the page and the exact number
-//! of matches.
+//! Lists of changes: one statement returns the page, as JSON, and the exact number of
+//! matches.
 //!
 //! A list is read from an index that has exactly its rows in its order. The filter
 //! determines the index ([`Source`]): with optional conditions (`$1 IS NULL OR …`) the
@@ -12,7 +12,6 @@ use changelog_core::{Change, ChangeFilter};
 use sqlx::{Postgres, QueryBuilder, Sqlite};
 
 use super::broken;
-use super::document::Row;
 use crate::store::activity::clamped;
 use crate::store::engine::{
     BatchLimits, Batcher, Engine, Planning, Results, Script, bounded, end_lease, groups_of_equal,
@@ -53,6 +52,18 @@ impl ChangesJson {
         let changes = changes.iter().map(serde_json::to_string);
         let changes: Vec<String> = changes.map(Result::unwrap_or_default).collect();
         Self(changes.join(","))
+    }
+}
+
+/// A row of the result of [`Page::query`]: the count, and the changes as JSON.
+type Row = (i64, Option<String>);
+
+impl ChangeList {
+    fn from_row((count, json): Row) -> Self {
+        Self {
+            json: ChangesJson(json.unwrap_or_default()),
+            count: u64::try_from(count).unwrap_or(0),
+        }
     }
 }
 
@@ -186,8 +197,7 @@ async fn read_alike(database: &Database, pages: &[&Page]) -> Result<Vec<ChangeLi
         Planning::Automatic
     };
     let mut lease = database.reader_with(first.tenant, planning).await?;
-    // By their counts.
-    let rows: Vec<Row<i64>> = match &mut lease {
+    let rows: Vec<Row> = match &mut lease {
         Engine::Sqlite(connection) => {
             let mut script = Script::new();
             for page in pages {
@@ -201,12 +211,7 @@ async fn read_alike(database: &Database, pages: &[&Page]) -> Result<Vec<ChangeLi
         }
     };
     end_lease(lease);
-    let lists = database.to_json(first.tenant, rows).await?.into_iter();
-    let lists = lists.map(|(count, json)| ChangeList {
-        json: ChangesJson(json),
-        count: unsigned(count),
-    });
-    Ok(lists.collect())
+    Ok(rows.into_iter().map(ChangeList::from_row).collect())
 }
 
 /// Writes the statement of several pages on PostgreSQL, with a row for each, in
@@ -217,7 +222,7 @@ fn union_of(pages: &[&Page]) -> QueryBuilder<Postgres> {
         page.push(&mut query);
         return query;
     }
-    query.push("SELECT count, documents, version FROM (");
+    query.push("SELECT count, json FROM (");
     for (number, page) in pages.iter().enumerate() {
         query.push(if number > 0 { " UNION ALL " } else { "" });
         query
@@ -225,7 +230,7 @@ fn union_of(pages: &[&Page]) -> QueryBuilder<Postgres> {
             .push(number)
             .push(" AS number, page.* FROM (");
         page.push(&mut query);
-        query.push(") AS page (count, documents, version)");
+        query.push(") AS page (count, json)");
     }
     query.push(") AS pages ORDER BY number");
     query

@@ -10,11 +10,11 @@ use super::MAX_BATCH;
 use super::parts::{Part, Source, earlier_than, time_of};
 use crate::store::Tenant;
 use crate::store::activity::clamped;
+use crate::store::changes::{SERVICE_AND_HOST, push_json};
 use crate::store::engine::{push_limit, push_merged};
 use crate::store::index::counts::{KindFilter, Scope, Start};
 use crate::store::index::search::SearchDialect;
 use crate::store::index::sort_key;
-use crate::store::references::push_version;
 
 /// From this offset on, it is faster to find the start of a page by the stored counts
 /// of days, with one more query, than to skip rows.
@@ -165,14 +165,16 @@ impl Page {
             query.push("CAST(0 AS BIGINT)");
         }
         // LEFT, so that SQLite begins with the page.
-        query.push(", COALESCE((SELECT string_agg(document, '') FROM (SELECT c.document FROM (");
+        query.push(", (SELECT string_agg(json, ',') FROM (SELECT ");
+        push_json(query, self.tenant);
+        query.push(" AS json FROM (");
         self.push_sort_keys(query);
         query.push(
             ") AS page LEFT JOIN changes c ON c.sort_key = page.sort_key AND c.organization_id = ",
         );
         DB::bind(query, self.tenant.uuid().into());
-        query.push(" ORDER BY page.sort_key DESC) AS changes_of_page), ''), ");
-        push_version(query, self.tenant);
+        query.push(SERVICE_AND_HOST);
+        query.push(" ORDER BY page.sort_key DESC) AS changes_of_page)");
         if self.chooses_by_count::<DB>() {
             query.push(" FROM (SELECT ");
             self.push_count(query);
