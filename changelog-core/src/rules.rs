@@ -23,7 +23,7 @@ pub(crate) enum TextKind {
 }
 
 impl TextKind {
-    /// Returns whether a text of this kind cannot have a character anywhere.
+    /// Returns whether strings of this kind must not contain a character.
     #[cfg(feature = "openapi")]
     pub(crate) fn forbids(self, c: char) -> bool {
         self.forbidden(c.encode_utf8(&mut [0; 4])).is_some()

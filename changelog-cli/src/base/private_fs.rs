@@ -15,7 +15,7 @@ pub(crate) fn create_directory(directory: &Path) -> io::Result<()> {
         .create(directory)
 }
 
-/// Reads a text file; none if it does not exist.
+/// Reads a text file; `None` if it does not exist.
 pub(crate) fn read(path: &Path) -> Outcome<Option<String>> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),

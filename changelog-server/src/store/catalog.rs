@@ -313,7 +313,7 @@ fn columns<T: StoredItem>(item: &T) -> Map<String, Json> {
     columns
 }
 
-/// Returns a text or a list as a value of a column.
+/// Converts a JSON string or array to the value of a column.
 fn value(field: &Json) -> Value<'_> {
     match field {
         Json::Array(list) => Value::List(list),

@@ -461,7 +461,7 @@ fn limits(schema: &Value) -> Vec<String> {
         limits.push("all different".into());
     }
     match schema["pattern"].as_str() {
-        // What the service allows in a line, and in a text of several lines.
+        // The patterns of multi-line and of single-line strings.
         Some(pattern) if pattern.contains("\\u0008") => {
             limits.push("no control characters but line breaks and tabs".into());
         }

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::dashboard::parts::format;
 
-/// A part of a text.
+/// A run of plain text or of code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     Text(String),
@@ -13,7 +13,7 @@ pub(super) enum Part {
     Schema(String),
 }
 
-/// Reads a text in which backticks enclose code.
+/// Splits a string in which backticks enclose code.
 pub(super) fn prose(text: &str) -> Vec<Part> {
     let parts = text.split('`').enumerate();
     let parts = parts.filter(|(_, part)| !part.is_empty());
