@@ -25,7 +25,7 @@ use super::{commands, explained};
 /// How much more a statement may cost with ten times as much of everything.
 const MAX_FACTOR: f64 = 3.0;
 /// The same for statements of [`GROWING`]: in proportion to the tables, and not to their product.
-const MAX_LINEAR_FACTOR: f64 = 30.0;
+const MAX_LINEAR_FACTOR: f64 = 15.0;
 
 /// What every statement may cost, so that small differences do not count: steps of SQLite,
 /// and rows and pages of PostgreSQL.

@@ -44,6 +44,7 @@ fn assert_entry(entry: &Value, action: &str, id: &str, label: &str, actor: &str)
     let found = ["action", "resource_id", "resource_label", "actor_name"].map(|name| &entry[name]);
     assert_eq!(found, [action, id, label, actor]);
     assert_eq!(entry["actor_id"], Value::Null);
+    assert_recent(&entry["created_at"]);
 }
 
 fn key_actor() -> String {
@@ -215,6 +216,7 @@ async fn created_and_revoked_keys_are_recorded(app: TestApp) {
     let found = entries(&browser, "api_key").await;
     assert_eq!(found.len(), before + 1);
     assert_eq!(found[0]["action"], "created");
+    assert_recent(&found[0]["created_at"]);
     assert_eq!(
         (&found[0]["resource_id"], &found[0]["resource_label"]),
         (&json!(id), &json!("another"))
@@ -223,6 +225,7 @@ async fn created_and_revoked_keys_are_recorded(app: TestApp) {
     let found = entries(&browser, "api_key").await;
     assert_eq!(found.len(), before + 2);
     assert_eq!(found[0]["action"], "revoked");
+    assert_recent(&found[0]["created_at"]);
     assert_eq!(
         (&found[0]["resource_id"], &found[0]["resource_label"]),
         (&json!(id), &json!("another"))

@@ -74,7 +74,7 @@ const PER_NOUN: [&str; 16] = [
     "api_keys (id, organization_id, name, key_hash, masked, created_at)
         SELECT ID(n), ORG, 'key ' || n, HASH(n), '', NOW",
     "saved_views (organization_id, id, owner, name, name_folded, query, created_at)
-        SELECT ORG, ID(n), 'somebody' || n, 'All', 'all', '', NOW",
+        SELECT ORG, ID(n), 'person ' || n, 'All', 'all', '', NOW",
     // An organization has few.
     "connections (organization_id, id, kind, name, name_folded, address, target, filter,
             created_at, created_by)
@@ -95,7 +95,8 @@ const PER_CHANGE: [&str; 6] = [
     "notifications (organization_id, user_id, change_id, kind, title, risk_level, status,
             services, actor, at, is_unread, mail)
         SELECT ORG, OWNER, ID(n), 'change.created', 'A change', 'low', 'completed', 'payments',
-            'P', AGE - n, n % 2, CASE WHEN n % 4 = 1 THEN 'daily' END",
+            'P', CASE n % 4 WHEN 1 THEN NOW - n ELSE AGE END, n % 2,
+            CASE n % 4 WHEN 1 THEN 'daily' END",
     // Some are still to be queued.
     "events (organization_id, document, created_at, is_new)
         SELECT ORG, replace(DOCUMENT, 'CHANGE', TEXT(n)), AGE, CASE WHEN n % 24 = 1 THEN 1 END",
