@@ -31,11 +31,15 @@ pub(super) fn range(least: &Value, most: &Value, unit: &str) -> Option<String> {
         Some(number) => format::number(number),
         None => value.to_string(),
     };
+    let counted = |value: &Value| match value.as_u64() {
+        Some(1) => format!("1{}", unit.trim_end_matches('s')),
+        _ => number(value) + unit,
+    };
     match (least.is_null(), most.is_null()) {
         (true, true) => None,
-        (true, false) => Some(format!("at most {}{unit}", number(most))),
-        (false, true) => Some(format!("at least {}{unit}", number(least))),
-        (false, false) if least == most => Some(format!("exactly {}{unit}", number(most))),
+        (true, false) => Some(format!("at most {}", counted(most))),
+        (false, true) => Some(format!("at least {}", counted(least))),
+        (false, false) if least == most => Some(format!("exactly {}", counted(most))),
         (false, false) => Some(format!("{} to {}{unit}", number(least), number(most))),
     }
 }
