@@ -16,7 +16,7 @@ use crate::store::{Database, StoreError};
 
 /// The limit on sort keys that one search reads.
 const KEYS_PER_SEARCH: i64 = 4_000;
-/// The limit on searches, each from another random sort key. They block other
+/// The limit on searches, each from another sort key. They block other
 /// creates, so a millisecond with less than one free key in a few thousand counts
 /// as full.
 const MAX_SEARCHES: usize = 4;
@@ -59,14 +59,17 @@ impl Database {
         Ok(rows.into_iter().map(|(key,)| key).collect())
     }
 
-    /// Searches the millisecond of a draft for a free sort key, from random starts.
+    /// Searches the millisecond of a draft for a free sort key: first after the taken one,
+    /// so that changes of a list keep their order, then from random starts.
     async fn find_free_key(
         &self,
         draft: &mut Draft,
         taken: &HashSet<i64>,
     ) -> Result<Option<i64>, StoreError> {
-        for _ in 0..MAX_SEARCHES {
-            draft.assign_random_id()?;
+        for search in 0..MAX_SEARCHES {
+            if search > 0 {
+                draft.assign_random_id()?;
+            }
             let range = sort_key::rest_of_millisecond(draft.sort_key);
             let rows: Vec<(i64,)> = read!(self.reader(draft.tenant).await?, |db| async {
                 let mut query = select_keys_in(draft, range.clone());
