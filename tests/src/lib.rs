@@ -64,12 +64,12 @@ macro_rules! on_both {
     };
     ($($test:ident),* $(,)? $(; process: $($with_process:ident),+ $(,)?)?) => {
         mod sqlite {
-            $($crate::test_on!($test, new, $crate::Engine::Sqlite);)*
-            $($($crate::test_on!($with_process, with_process, $crate::Engine::Sqlite);)+)?
+            $($crate::test_on!($test, new, std::iter::once($crate::Engine::Sqlite));)*
+            $($($crate::test_on!($with_process, with_process, std::iter::once($crate::Engine::Sqlite));)+)?
         }
         mod postgres {
-            $($crate::test_on!($test, new, $crate::Engine::Postgres);)*
-            $($($crate::test_on!($with_process, with_process, $crate::Engine::Postgres);)+)?
+            $($crate::test_on!($test, new, std::iter::once($crate::Engine::Postgres));)*
+            $($($crate::test_on!($with_process, with_process, std::iter::once($crate::Engine::Postgres));)+)?
         }
     };
 }
@@ -83,38 +83,68 @@ macro_rules! on_one {
     };
     ($($test:ident),* $(,)? $(; process: $($with_process:ident),+ $(,)?)?) => {
         mod one_engine {
-            $($crate::test_on!($test, new, $crate::Engine::Sqlite, $crate::Engine::Postgres);)*
-            $($($crate::test_on!(
-                $with_process,
-                with_process,
-                $crate::Engine::Sqlite,
-                $crate::Engine::Postgres
-            );)+)?
+            $($crate::test_on!($test, new, $crate::engines());)*
+            $($($crate::test_on!($with_process, with_process, $crate::engines());)+)?
         }
     };
 }
 
-/// Defines a test that runs on one engine, and on a second one if all engines are
-/// requested.
+/// Runs each test as `in_browser::name` with a Chromium, on the engines of [`on_one!`];
+/// those behind `without_scripts:` as `without_scripts::name` with JavaScript disabled.
+#[macro_export]
+macro_rules! in_browser {
+    (without_scripts: $($test:ident),+ $(,)?) => {
+        mod without_scripts {
+            $($crate::test_in!($test, without_scripts);)+
+        }
+    };
+    ($($test:ident),+ $(,)?) => {
+        mod in_browser {
+            $($crate::test_in!($test, start);)+
+        }
+    };
+}
+
+/// Defines a test that runs on engines.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! test_on {
-    ($test:ident, $start:ident, $engine:expr $(, $second:expr)?) => {
+    ($test:ident, $start:ident, $engines:expr) => {
         #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
         async fn $test() {
-            if let Some(app) = $crate::TestApp::$start($engine).await {
-                super::$test(app).await;
+            for engine in $engines {
+                if let Some(app) = $crate::TestApp::$start(engine).await {
+                    super::$test(app).await;
+                }
             }
-            $(if $crate::runs_all_engines()
-                && let Some(app) = $crate::TestApp::$start($second).await
-            {
-                super::$test(app).await;
-            })?
         }
     };
 }
 
-/// Returns whether `CHANGELOG_TEST_ENGINES=all` requests every test on both engines.
-pub fn runs_all_engines() -> bool {
-    std::env::var("CHANGELOG_TEST_ENGINES").is_ok_and(|engines| engines == "all")
+/// Defines a test that uses a browser.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! test_in {
+    ($test:ident, $start:ident) => {
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn $test() {
+            for engine in $crate::engines() {
+                if let Some(browser) = $crate::chromium::Chromium::$start().await
+                    && let Some(app) = $crate::TestApp::new(engine).await
+                {
+                    super::$test(app, browser).await;
+                }
+            }
+        }
+    };
+}
+
+/// Returns the engine of tests whose subject is not the database; both if
+/// `CHANGELOG_TEST_ENGINES=all` requests them.
+pub fn engines() -> Vec<Engine> {
+    let mut engines = vec![Engine::Sqlite];
+    if std::env::var("CHANGELOG_TEST_ENGINES").is_ok_and(|engines| engines == "all") {
+        engines.push(Engine::Postgres);
+    }
+    engines
 }

@@ -3,31 +3,26 @@
 use super::{MENU, sign_in};
 use crate::chlog::ChlogOutput;
 use changelog_tests::chromium::Chromium;
-use changelog_tests::{TestApp, keys, on_one};
+use changelog_tests::{TestApp, in_browser, keys, on_one};
 use fantoccini::key::Key;
 
-on_one!(
+on_one!(keys_that_expire_soon_are_marked);
+
+in_browser!(
     a_key_is_created_used_and_revoked,
-    keys_that_expire_soon_are_marked,
+    commands_are_copied_without_https,
     the_dashboard_works_on_the_free_plan,
 );
 
-async fn a_key_is_created_used_and_revoked(app: TestApp) {
-    if let Some(browser) = Chromium::start().await {
-        check_key_lifecycle(&app, &browser).await;
-        copy_without_https(&app, &browser).await;
-    }
-}
-
-/// Copies on a page of plain http, where browsers give scripts no access to the clipboard.
-async fn copy_without_https(app: &TestApp, browser: &Chromium) {
+/// On pages of plain http, browsers give scripts no access to the clipboard.
+async fn commands_are_copied_without_https(app: TestApp, browser: Chromium) {
     let id = app.key().change("To be copied").await;
     let url = app.url().replace("127.0.0.1", "plain.test");
     browser
         .open(&format!("{url}/sign-in?next=/changes/{id}"))
         .await;
     let owner = &app.organization;
-    super::try_sign_in(browser, &owner.email, &owner.password).await;
+    super::try_sign_in(&browser, &owner.email, &owner.password).await;
     browser.wait_for("#copy-chlog").await;
     let has_clipboard = browser.script("return navigator.clipboard !== undefined");
     assert_eq!(has_clipboard.await, false);
@@ -53,8 +48,8 @@ fn chlog(app: &TestApp, key: &str, arguments: &[&str]) -> ChlogOutput {
 }
 
 /// Creates, uses and revokes a key; also used without scripts.
-pub(super) async fn check_key_lifecycle(app: &TestApp, browser: &Chromium) {
-    sign_in(browser, app, &app.organization).await;
+pub(super) async fn a_key_is_created_used_and_revoked(app: TestApp, browser: Chromium) {
+    sign_in(&browser, &app, &app.organization).await;
     let address = format!("{}/settings/api-keys", app.url());
     browser.open(&address).await;
     // An error is shown at its field.
@@ -92,7 +87,7 @@ pub(super) async fn check_key_lifecycle(app: &TestApp, browser: &Chromium) {
         "{masked:?}"
     );
 
-    chlog(app, &key, &["log", "By the new key"]).succeeds();
+    chlog(&app, &key, &["log", "By the new key"]).succeeds();
     browser.open(&format!("{}/changes", app.url())).await;
     browser.wait_for_text("By the new key").await;
     browser
@@ -109,7 +104,7 @@ pub(super) async fn check_key_lifecycle(app: &TestApp, browser: &Chromium) {
     browser.press("Revoke pipeline <b>&").await;
     browser.press("Revoke permanently").await;
     browser.wait_for_text("Revoked").await;
-    let output = chlog(app, &key, &["log", "Too late"]).exits_with(4);
+    let output = chlog(&app, &key, &["log", "Too late"]).exits_with(4);
     assert!(!output.stderr.contains(&key));
     app.with_key(&key)
         .get("/api/changes")
@@ -160,10 +155,7 @@ async fn keys_that_expire_soon_are_marked(app: TestApp) {
     refused.problem(401, "unauthorized");
 }
 
-async fn the_dashboard_works_on_the_free_plan(app: TestApp) {
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
+async fn the_dashboard_works_on_the_free_plan(app: TestApp, browser: Chromium) {
     app.admin(&["org", "set-plan", &app.organization.id, "free"]);
     let output = chlog(&app, &app.organization.key, &["log", "Not paid for"]).exits_with(4);
     assert!(output.stderr.contains("plan"), "{}", output.stderr);

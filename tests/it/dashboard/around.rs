@@ -2,7 +2,7 @@
 
 use changelog_core::query::Pairs;
 use changelog_tests::chromium::Chromium;
-use changelog_tests::{TestApp, TestClient, on_both, on_one};
+use changelog_tests::{TestApp, TestClient, in_browser, on_both, on_one};
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use fantoccini::key::Key;
 use serde_json::json;
@@ -17,14 +17,17 @@ on_both!(
 );
 
 on_one!(
-    the_culprit_is_found_from_the_overview,
-    the_culprit_is_found_without_scripts,
-    a_key_and_the_search_lead_to_the_suspects,
-    the_timeline_moves_by_keys_and_by_pointer,
-    long_titles_and_names_are_cut,
     the_table_has_what_the_timeline_draws,
     the_line_of_the_moment_and_planned_changes_are_drawn,
 );
+
+in_browser!(
+    the_culprit_is_found_from_the_overview,
+    a_key_and_the_search_lead_to_the_suspects,
+    the_timeline_moves_by_keys_and_by_pointer,
+    long_titles_and_names_are_cut,
+);
+in_browser!(without_scripts: the_culprit_is_found_without_scripts);
 
 fn rfc3339(at: DateTime<Utc>) -> String {
     at.to_rfc3339_opts(SecondsFormat::Secs, true)
@@ -60,24 +63,20 @@ async fn incident(key: &TestClient) -> (DateTime<Utc>, String) {
     (moment, culprit)
 }
 
-async fn the_culprit_is_found_from_the_overview(app: TestApp) {
-    if let Some(browser) = Chromium::start().await {
-        check_culprit(&app, &browser).await;
-    }
+async fn the_culprit_is_found_from_the_overview(app: TestApp, browser: Chromium) {
+    check_culprit(&app, &browser).await;
 }
 
-async fn the_culprit_is_found_without_scripts(app: TestApp) {
-    if let Some(browser) = Chromium::without_scripts().await {
-        check_culprit(&app, &browser).await;
-        assert!(browser.has(".timeline-marks .suspect").await);
-        // The links move the timeline.
-        let before = browser.address().await;
-        browser.click("[data-move=earlier]").await;
-        browser.wait_for("h1").await;
-        let after = browser.address().await;
-        assert!(after.contains("from=") && after != before, "{after}");
-        assert!(after.contains("service=payments"), "{after}");
-    }
+async fn the_culprit_is_found_without_scripts(app: TestApp, browser: Chromium) {
+    check_culprit(&app, &browser).await;
+    assert!(browser.has(".timeline-marks .suspect").await);
+    // The links move the timeline.
+    let before = browser.address().await;
+    browser.click("[data-move=earlier]").await;
+    browser.wait_for("h1").await;
+    let after = browser.address().await;
+    assert!(after.contains("from=") && after != before, "{after}");
+    assert!(after.contains("service=payments"), "{after}");
 }
 
 /// Types the time and the service of an incident on the overview.
@@ -126,10 +125,7 @@ async fn check_culprit(app: &TestApp, browser: &Chromium) {
     browser.set_width(1280).await;
 }
 
-async fn a_key_and_the_search_lead_to_the_suspects(app: TestApp) {
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
+async fn a_key_and_the_search_lead_to_the_suspects(app: TestApp, browser: Chromium) {
     let (moment, culprit) = incident(&app.key()).await;
     sign_in(&browser, &app, &app.organization).await;
     let ready = "[data-help]:not([hidden])";
@@ -170,10 +166,7 @@ async fn a_key_and_the_search_lead_to_the_suspects(app: TestApp) {
     assert_eq!(address, format!("/around?at={expected}"));
 }
 
-async fn long_titles_and_names_are_cut(app: TestApp) {
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
+async fn long_titles_and_names_are_cut(app: TestApp, browser: Chromium) {
     for n in [76, 79] {
         let name = format!("team-4-service-with-a-long-name-{n}");
         let service = app
@@ -218,10 +211,7 @@ async fn long_titles_and_names_are_cut(app: TestApp) {
     assert!(whole);
 }
 
-async fn the_timeline_moves_by_keys_and_by_pointer(app: TestApp) {
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
+async fn the_timeline_moves_by_keys_and_by_pointer(app: TestApp, browser: Chromium) {
     let (moment, culprit) = incident(&app.key()).await;
     sign_in(&browser, &app, &app.organization).await;
     let at = rfc3339(moment).replace(':', "%3A");

@@ -4,30 +4,27 @@ use serde_json::json;
 
 use super::{between, sign_in};
 use changelog_tests::chromium::Chromium;
-use changelog_tests::{TestApp, on_one, text};
+use changelog_tests::{TestApp, in_browser, on_one, text};
 
 on_one!(
-    a_change_is_created_edited_and_deleted,
-    html_is_escaped_on_every_page,
-    markdown_is_rendered_and_sanitized,
     concurrent_edits_keep_untouched_fields,
     tags_may_contain_commas,
-    services_and_hosts_are_created_and_edited,
 );
 
-async fn a_change_is_created_edited_and_deleted(app: TestApp) {
-    if let Some(browser) = Chromium::start().await {
-        check_change_lifecycle(&app, &browser).await;
-    }
-}
+in_browser!(
+    a_change_is_created_edited_and_deleted,
+    services_and_hosts_are_created_and_edited,
+    html_is_escaped_on_every_page,
+    markdown_is_rendered_and_sanitized,
+);
 
 /// Creates, edits and deletes a change; also used without scripts.
 #[expect(clippy::too_many_lines, reason = "one story")]
-pub(super) async fn check_change_lifecycle(app: &TestApp, browser: &Chromium) {
+pub(super) async fn a_change_is_created_edited_and_deleted(app: TestApp, browser: Chromium) {
     let key = app.key();
     let service = json!({ "name": "payments" });
     let service = key.create("/api/services", service).await;
-    sign_in(browser, app, &app.organization).await;
+    sign_in(&browser, &app, &app.organization).await;
 
     // Each error is shown at its field, and the input is kept.
     browser.press("Log a change").await;
@@ -162,10 +159,7 @@ pub(super) async fn check_change_lifecycle(app: &TestApp, browser: &Chromium) {
 }
 
 #[expect(clippy::too_many_lines, reason = "one table")]
-async fn html_is_escaped_on_every_page(app: TestApp) {
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
+async fn html_is_escaped_on_every_page(app: TestApp, browser: Chromium) {
     let key = app.key();
     let script = |what: &str| format!("<script>document.title='{what}'</script><b>\"'&amp;");
     let service = json!({ "name": script("service"), "description": script("about") });
@@ -288,10 +282,7 @@ async fn html_is_escaped_on_every_page(app: TestApp) {
     }
 }
 
-async fn markdown_is_rendered_and_sanitized(app: TestApp) {
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
+async fn markdown_is_rendered_and_sanitized(app: TestApp, browser: Chromium) {
     let description = "## What\n\n**Bold** `code`\n\n- one\n- two\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n\
         [good](https://example.com/a) [bad](javascript:alert(1)) [worse](data:text/html,x)\n\n\
         ![picture](https://example.com/pixel.png) <img src=x onerror=alert(1)>\n\n\
@@ -383,15 +374,9 @@ async fn tags_may_contain_commas(app: TestApp) {
     }
 }
 
-async fn services_and_hosts_are_created_and_edited(app: TestApp) {
-    if let Some(browser) = Chromium::start().await {
-        check_services_and_hosts(&app, &browser).await;
-    }
-}
-
 /// Creates and edits a service and a host; also used without scripts.
-pub(super) async fn check_services_and_hosts(app: &TestApp, browser: &Chromium) {
-    sign_in(browser, app, &app.organization).await;
+pub(super) async fn services_and_hosts_are_created_and_edited(app: TestApp, browser: Chromium) {
+    sign_in(&browser, &app, &app.organization).await;
     let kinds = [
         (
             "services",

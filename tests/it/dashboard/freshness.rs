@@ -7,17 +7,19 @@ use serde_json::{Value, json};
 use super::sign_in;
 use changelog_tests::chromium::Chromium;
 use changelog_tests::event_stream::EventStream;
-use changelog_tests::{Engine, TestApp, on_one, signal};
+use changelog_tests::{Engine, TestApp, in_browser, on_one, signal};
 
-on_one!(
+on_one!(the_events_of_a_page_end_with_its_session;
+    process:
+    a_page_says_that_the_service_does_not_answer,
+);
+
+in_browser!(
     a_page_says_that_its_session_has_ended,
     what_was_typed_survives_the_end_of_a_session,
     what_a_page_has_missed_is_shown_when_the_pointer_leaves,
     a_page_shows_nothing_when_nothing_is_new,
     a_list_with_refused_filters_is_up_to_date,
-    the_events_of_a_page_end_with_its_session;
-    process:
-    a_page_says_that_the_service_does_not_answer,
 );
 
 /// Signs in and opens a page, and waits until its stream is open.
@@ -36,10 +38,7 @@ async fn end_other_sessions(app: &TestApp) {
         .is(303);
 }
 
-async fn a_page_says_that_its_session_has_ended(app: TestApp) {
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
+async fn a_page_says_that_its_session_has_ended(app: TestApp, browser: Chromium) {
     app.key().change("Before").await;
     open_live(&browser, &app, "/changes").await;
     assert_eq!(browser.text_of("[data-freshness]").await, "Live");
@@ -65,10 +64,7 @@ async fn a_page_says_that_its_session_has_ended(app: TestApp) {
     assert_eq!(browser.path().await, "/changes");
 }
 
-async fn what_was_typed_survives_the_end_of_a_session(app: TestApp) {
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
+async fn what_was_typed_survives_the_end_of_a_session(app: TestApp, browser: Chromium) {
     sign_in(&browser, &app, &app.organization).await;
     browser.open(&format!("{}/changes/new", app.url())).await;
     let form = "main form";
@@ -107,10 +103,7 @@ async fn what_was_typed_survives_the_end_of_a_session(app: TestApp) {
     assert_eq!(browser.script(kept).await, Value::Null);
 }
 
-async fn what_a_page_has_missed_is_shown_when_the_pointer_leaves(app: TestApp) {
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
+async fn what_a_page_has_missed_is_shown_when_the_pointer_leaves(app: TestApp, browser: Chromium) {
     app.key().change("Before").await;
     open_live(&browser, &app, "/changes").await;
     // The pointer rests on the list.
@@ -151,10 +144,7 @@ async fn what_a_page_has_missed_is_shown_when_the_pointer_leaves(app: TestApp) {
     assert!(!browser.has("[data-current]").await);
 }
 
-async fn a_page_shows_nothing_when_nothing_is_new(app: TestApp) {
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
+async fn a_page_shows_nothing_when_nothing_is_new(app: TestApp, browser: Chromium) {
     let id = app.key().change("Before").await;
     open_live(&browser, &app, "/").await;
     browser.script("document.querySelector('[data-live]').tabIndex = -1; document.querySelector('[data-live]').focus()").await;
@@ -175,10 +165,7 @@ async fn a_page_shows_nothing_when_nothing_is_new(app: TestApp) {
     assert_eq!(browser.console().await, [""; 0]);
 }
 
-async fn a_list_with_refused_filters_is_up_to_date(app: TestApp) {
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
+async fn a_list_with_refused_filters_is_up_to_date(app: TestApp, browser: Chromium) {
     open_live(&browser, &app, "/activity?range=nonsense").await;
     assert!(!browser.has(".lost").await);
 }

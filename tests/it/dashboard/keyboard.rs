@@ -6,19 +6,16 @@ use serde_json::json;
 
 use super::sign_in;
 use changelog_tests::chromium::Chromium;
-use changelog_tests::{TestApp, on_one};
+use changelog_tests::{TestApp, in_browser};
 
-on_one!(
+in_browser!(
     shortcuts_navigate,
     keys_open_pages_and_the_palette,
     shortcuts_are_off_in_fields,
     pages_can_be_used_with_the_tab_key,
 );
 
-async fn shortcuts_navigate(app: TestApp) {
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
+async fn shortcuts_navigate(app: TestApp, browser: Chromium) {
     for title in ["First", "Second", "Third"] {
         app.key().change(title).await;
     }
@@ -86,10 +83,7 @@ async fn shortcuts_navigate(app: TestApp) {
     assert_eq!(browser.address().await, "/changes?text=first");
 }
 
-async fn keys_open_pages_and_the_palette(app: TestApp) {
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
+async fn keys_open_pages_and_the_palette(app: TestApp, browser: Chromium) {
     // One a day.
     let now = Utc::now();
     let changes = (0..60).map(|number| {
@@ -199,10 +193,7 @@ async fn focus(browser: &Chromium) -> String {
     id.as_str().unwrap_or_default().to_owned()
 }
 
-async fn shortcuts_are_off_in_fields(app: TestApp) {
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
+async fn shortcuts_are_off_in_fields(app: TestApp, browser: Chromium) {
     sign_in(&browser, &app, &app.organization).await;
     let address = format!("{}/changes/new", app.url());
     browser.open(&address).await;
@@ -238,10 +229,7 @@ async fn shortcuts_are_off_in_fields(app: TestApp) {
     assert_ne!(focus(&browser).await, "search");
 }
 
-async fn pages_can_be_used_with_the_tab_key(app: TestApp) {
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
+async fn pages_can_be_used_with_the_tab_key(app: TestApp, browser: Chromium) {
     sign_in(&browser, &app, &app.organization).await;
     browser.open(&format!("{}/changes", app.url())).await;
     browser.wait_for("[data-help]:not([hidden])").await;

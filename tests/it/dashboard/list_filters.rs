@@ -6,23 +6,17 @@ use serde_json::{Value, json};
 
 use super::{between, sign_in};
 use changelog_tests::chromium::Chromium;
-use changelog_tests::{TestApp, each, on_one, text};
+use changelog_tests::{TestApp, each, in_browser, on_one, text};
 
 on_one!(
-    filters_are_in_the_url,
     filter_urls_are_canonical,
     invalid_filters_are_reported_at_their_field,
-    downloads_match_the_list,
     downloads_have_each_of_many_changes_once,
     csv_cells_are_not_formulas,
     the_activity_log_is_filtered_and_paged,
 );
 
-async fn filters_are_in_the_url(app: TestApp) {
-    if let Some(browser) = Chromium::start().await {
-        check_filters(&app, &browser).await;
-    }
-}
+in_browser!(filters_are_in_the_url, downloads_match_the_list);
 
 /// Creates thirty changes on three days: every second one has a service, every third a
 /// host, every fifth tags.
@@ -67,9 +61,9 @@ pub(super) async fn open_filters(browser: &Chromium) {
 }
 
 /// Pages and filters a list; also used without scripts.
-pub(super) async fn check_filters(app: &TestApp, browser: &Chromium) {
-    let (service, host) = create_thirty_changes(app).await;
-    sign_in(browser, app, &app.organization).await;
+pub(super) async fn filters_are_in_the_url(app: TestApp, browser: Chromium) {
+    let (service, host) = create_thirty_changes(&app).await;
+    sign_in(&browser, &app, &app.organization).await;
     let address = format!("{}/changes", app.url());
     browser.open(&address).await;
     assert_eq!(browser.text_of("#count").await, "30 changes");
@@ -106,7 +100,7 @@ pub(super) async fn check_filters(app: &TestApp, browser: &Chromium) {
     browser.wait_for("[rel='next']").await;
 
     // Names become ids, and empty filters are omitted.
-    open_filters(browser).await;
+    open_filters(&browser).await;
     let form = "main form";
     let fields = [("service", "payments & co"), ("host", "WEB-1")];
     browser.fill(form, &fields).await;
@@ -146,7 +140,7 @@ pub(super) async fn check_filters(app: &TestApp, browser: &Chromium) {
 
     browser.press("Clear filters").await;
     browser.wait_for_text("30 changes").await;
-    open_filters(browser).await;
+    open_filters(&browser).await;
     let fields = [
         ("tags", "eu, a b"),
         ("since", "2026-02-01T12:05"),
@@ -170,7 +164,7 @@ pub(super) async fn check_filters(app: &TestApp, browser: &Chromium) {
     assert_eq!(browser.value("main [name='tags']").await, "eu, a b");
     let since = browser.value("main [name='since']").await;
     assert!(since.starts_with("2026-02-01T12:05"), "{since}");
-    check_search(browser).await;
+    check_search(&browser).await;
 }
 
 async fn check_search(browser: &Chromium) {
@@ -274,17 +268,10 @@ async fn invalid_filters_are_reported_at_their_field(app: TestApp) {
     assert!(page.text.contains("30 changes"), "the exact count");
 }
 
-async fn downloads_match_the_list(app: TestApp) {
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
-    check_downloads(&app, &browser).await;
-}
-
 /// Downloads lists; also used without scripts.
-pub(super) async fn check_downloads(app: &TestApp, browser: &Chromium) {
-    create_thirty_changes(app).await;
-    sign_in(browser, app, &app.organization).await;
+pub(super) async fn downloads_match_the_list(app: TestApp, browser: Chromium) {
+    create_thirty_changes(&app).await;
+    sign_in(&browser, &app, &app.organization).await;
     let cookie = browser.cookie().await;
     let caller = app.anonymous().with("cookie", &cookie);
     for (query, count) in [

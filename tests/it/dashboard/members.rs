@@ -1,24 +1,25 @@
 //! Invitations, members, roles and the account page.
 use super::{MENU, PASSWORD, Person, between, invite, join, sign_in, try_sign_in};
 use changelog_tests::chromium::Chromium;
-use changelog_tests::{TestApp, TestClient, on_one};
+use changelog_tests::{TestApp, TestClient, in_browser, on_one};
 use serde_json::Value;
 
 on_one!(
-    an_invited_person_joins,
     an_invitation_is_valid_once_and_expires,
     existing_accounts_join_with_their_password,
     admins_cannot_change_owners,
     the_last_owner_cannot_leave,
     removed_members_lose_access_at_once,
+);
+
+in_browser!(
+    an_invited_person_joins,
     the_account_page_changes_name_password_and_sessions,
     members_switch_between_organizations,
 );
 
-async fn an_invited_person_joins(app: TestApp) {
-    let (Some(browser), Some(other)) = (Chromium::start().await, Chromium::start().await) else {
-        return;
-    };
+async fn an_invited_person_joins(app: TestApp, browser: Chromium) {
+    let other = Chromium::start().await.expect("another browser");
     check_invitation(&app, &browser, &other).await;
     // The texts and the controls of a row have one middle.
     let script = "const middles = (row) => [...row.cells].filter((cell) => cell.innerText.trim())
@@ -303,10 +304,7 @@ async fn removed_members_lose_access_at_once(app: TestApp) {
     owner.post_form(&path(&id, "remove"), &[]).await.is(404);
 }
 
-async fn the_account_page_changes_name_password_and_sessions(app: TestApp) {
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
+async fn the_account_page_changes_name_password_and_sessions(app: TestApp, browser: Chromium) {
     let elsewhere = app.browser().await;
     sign_in(&browser, &app, &app.organization).await;
     let before = browser.cookie().await;
@@ -372,10 +370,7 @@ async fn the_account_page_changes_name_password_and_sessions(app: TestApp) {
     elsewhere.get("/api/activity").await.is(401);
 }
 
-async fn members_switch_between_organizations(app: TestApp) {
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
+async fn members_switch_between_organizations(app: TestApp, browser: Chromium) {
     let second = app.second_organization();
     let there = app.with_key(&second.key);
     there.completed_change("Of Umbrella").await;

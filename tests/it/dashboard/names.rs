@@ -4,14 +4,14 @@ use serde_json::{Value, json};
 
 use super::{between, join, sign_in};
 use changelog_tests::chromium::Chromium;
-use changelog_tests::{TestApp, TestClient, on_both, on_one};
+use changelog_tests::{TestApp, TestClient, in_browser, on_both};
 
 on_both!(
     names_begin_with_the_prefix,
     views_are_saved_renamed_and_deleted,
     shared_views_are_changed_by_admins,
 );
-on_one!(names_are_completed_in_the_browser,);
+in_browser!(names_are_completed_in_the_browser);
 
 async fn names(browser: &TestClient, path: &str) -> Value {
     browser.get(&format!("/names/{path}")).await.body(200)
@@ -58,10 +58,7 @@ async fn names_begin_with_the_prefix(app: TestApp) {
     }
 }
 
-async fn names_are_completed_in_the_browser(app: TestApp) {
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
+async fn names_are_completed_in_the_browser(app: TestApp, browser: Chromium) {
     let service = json!({ "name": "payments" });
     app.key().create("/api/services", service).await;
     sign_in(&browser, &app, &app.organization).await;

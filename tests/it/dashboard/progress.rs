@@ -5,18 +5,19 @@ use serde_json::{Value, json};
 
 use super::{between, sign_in};
 use changelog_tests::chromium::Chromium;
-use changelog_tests::{TestApp, TestClient, on_both, on_one, text};
+use changelog_tests::{TestApp, TestClient, in_browser, on_both, on_one, text};
 
 on_both!(a_planned_change_moves_to_the_day_on_which_it_was_made);
 
 on_one!(
     planned_changes_are_upcoming_and_not_among_the_latest,
     a_failed_change_was_not_rolled_back,
-    saving_a_form_sends_only_what_was_changed,
     a_rollback_has_a_reason,
     a_status_is_undone_unless_others_changed_it,
     fields_that_contradict_the_status_are_named,
 );
+
+in_browser!(saving_a_form_sends_only_what_was_changed);
 
 /// Returns the main part of a page.
 async fn main_of(browser: &TestClient, path: &str) -> String {
@@ -203,10 +204,7 @@ async fn a_failed_change_was_not_rolled_back(app: TestApp) {
     );
 }
 
-async fn saving_a_form_sends_only_what_was_changed(app: TestApp) {
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
+async fn saving_a_form_sends_only_what_was_changed(app: TestApp, browser: Chromium) {
     let key = app.key();
     sign_in(&browser, &app, &app.organization).await;
     let body = json!({

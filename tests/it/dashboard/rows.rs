@@ -4,20 +4,18 @@ use serde_json::{Value, json};
 
 use super::sign_in;
 use changelog_tests::chromium::Chromium;
-use changelog_tests::{TestApp, on_one};
+use changelog_tests::{TestApp, in_browser, on_one};
 
-on_one!(
+on_one!(lists_of_services_are_searched_and_sorted);
+
+in_browser!(
     a_change_has_one_line_on_wide_screens,
     filters_are_removed_one_by_one,
     ranges_stay_relative,
     the_time_zone_can_be_switched,
-    lists_of_services_are_searched_and_sorted,
 );
 
-async fn the_time_zone_can_be_switched(app: TestApp) {
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
+async fn the_time_zone_can_be_switched(app: TestApp, browser: Chromium) {
     let change = json!({
         "title": "Switch", "status": "completed", "occurred_at": "2026-01-15T22:30:00Z",
     });
@@ -73,10 +71,7 @@ async fn record_hard_changes(app: &TestApp) {
     }
 }
 
-async fn a_change_has_one_line_on_wide_screens(app: TestApp) {
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
+async fn a_change_has_one_line_on_wide_screens(app: TestApp, browser: Chromium) {
     record_hard_changes(&app).await;
     sign_in(&browser, &app, &app.organization).await;
     for (width, limit) in [(2560, 44), (1440, 44), (768, 400), (390, 400), (320, 400)] {
@@ -145,10 +140,7 @@ async fn a_change_has_one_line_on_wide_screens(app: TestApp) {
     assert_eq!(services, ["payments\n+1"], "{services:?}");
 }
 
-async fn filters_are_removed_one_by_one(app: TestApp) {
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
+async fn filters_are_removed_one_by_one(app: TestApp, browser: Chromium) {
     record_hard_changes(&app).await;
     sign_in(&browser, &app, &app.organization).await;
     let address = format!(
@@ -177,10 +169,7 @@ async fn filters_are_removed_one_by_one(app: TestApp) {
     assert!(!browser.has(".active-filters a").await);
 }
 
-async fn ranges_stay_relative(app: TestApp) {
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
+async fn ranges_stay_relative(app: TestApp, browser: Chromium) {
     record_hard_changes(&app).await;
     let old = json!({
         "title": "Long ago", "status": "completed", "occurred_at": "2020-01-01T00:00:00Z",

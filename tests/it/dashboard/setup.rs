@@ -4,13 +4,14 @@ use std::process::{Command, Stdio};
 
 use super::{MENU, between};
 use changelog_tests::chromium::Chromium;
-use changelog_tests::{Engine, Server, TestApp, TestClient, on_one, programs};
+use changelog_tests::{Engine, Server, TestApp, TestClient, in_browser, on_one, programs};
 
 on_one!(
-    setup_leads_to_the_first_change,
     only_the_printed_link_allows_setup,
     concurrent_setups_create_one_organization,
 );
+
+in_browser!(setup_leads_to_the_first_change);
 
 const FIELDS: [(&str, &str); 4] = [
     ("organization", "Umbrella"),
@@ -36,16 +37,10 @@ fn link(server: &Server) -> String {
     format!("{start}{token}")
 }
 
-async fn setup_leads_to_the_first_change(app: TestApp) {
-    if let Some(browser) = Chromium::start().await {
-        check_setup(&app, &browser).await;
-    }
-}
-
 /// Sets up a service, and creates a first change; also used without scripts.
-pub(super) async fn check_setup(app: &TestApp, browser: &Chromium) {
+pub(super) async fn setup_leads_to_the_first_change(app: TestApp, browser: Chromium) {
     let database = app.empty_database().await;
-    let server = start(app, &database).await;
+    let server = start(&app, &database).await;
     let link = link(&server);
     let url = format!("http://{}", server.address);
 
@@ -104,7 +99,7 @@ pub(super) async fn check_setup(app: &TestApp, browser: &Chromium) {
         .await
         .is(403);
     drop(server);
-    let server = start(app, &database).await;
+    let server = start(&app, &database).await;
     assert!(!server.log().contains("/setup?token="), "{}", server.log());
     TestClient::new(&server.address)
         .get("/setup?token=")

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use changelog_tests::chromium::Chromium;
-use changelog_tests::{Db, Engine, TestApp, TestClient, database, on_both, on_one, text};
+use changelog_tests::{Db, Engine, TestApp, TestClient, database, in_browser, on_both, text};
 use serde_json::json;
 
 use super::{between, join, sign_in};
@@ -14,7 +14,7 @@ on_both!(
     subscriptions_are_in_the_activity_log,
 );
 
-on_one!(a_subscription_is_started_and_stopped_in_a_browser);
+in_browser!(a_subscription_is_started_and_stopped_in_a_browser);
 
 /// Adds 300 members who are subscribed to each service.
 const SUBSCRIBE_MANY: [&str; 3] = [
@@ -277,10 +277,7 @@ async fn subscriptions_are_in_the_activity_log(app: TestApp) {
     }
 }
 
-async fn a_subscription_is_started_and_stopped_in_a_browser(app: TestApp) {
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
+async fn a_subscription_is_started_and_stopped_in_a_browser(app: TestApp, browser: Chromium) {
     let payments = create_service(&app, "payments").await;
     let page = format!("{}/services/{payments}", app.url());
     sign_in(&browser, &app, &app.organization).await;

@@ -6,18 +6,15 @@ use super::PATH;
 use crate::dashboard::sign_in;
 use changelog_tests::chromium::Chromium;
 use changelog_tests::receivers::{Answer, Receiver, webhook};
-use changelog_tests::{TestApp, on_one};
+use changelog_tests::{TestApp, in_browser};
 
-on_one!(
+in_browser!(
     kinds_are_chosen_in_a_browser,
     a_receiver_is_connected_broken_and_repaired,
     deliveries_update_live,
 );
 
-async fn kinds_are_chosen_in_a_browser(app: TestApp) {
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
+async fn kinds_are_chosen_in_a_browser(app: TestApp, browser: Chromium) {
     sign_in(&browser, &app, &app.organization).await;
     browser
         .open(&format!("{}/settings/members", app.url()))
@@ -56,10 +53,7 @@ async fn open_until(browser: &Chromium, page: &str, expected: &str) -> String {
     }
 }
 
-async fn a_receiver_is_connected_broken_and_repaired(mut app: TestApp) {
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
+async fn a_receiver_is_connected_broken_and_repaired(mut app: TestApp, browser: Chromium) {
     app.restart_with(&["--allow-receivers", "127.0.0.0/8"])
         .await;
     let receiver = Receiver::start().await;
@@ -155,10 +149,7 @@ async fn a_receiver_is_connected_broken_and_repaired(mut app: TestApp) {
     assert_eq!(browser.console().await, [""; 0]);
 }
 
-async fn deliveries_update_live(mut app: TestApp) {
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
+async fn deliveries_update_live(mut app: TestApp, browser: Chromium) {
     app.restart_with(&["--allow-receivers", "127.0.0.0/8"])
         .await;
     let receiver = Receiver::start().await;
