@@ -46,7 +46,7 @@ const MENU: &str = "details.person";
 
 /// Signs in with the form, and waits for the overview.
 pub(crate) async fn sign_in(browser: &Chromium, app: &TestApp, organization: &Organization) {
-    browser.open(&format!("{}/sign-in", app.url())).await;
+    browser.open(&app.at("/sign-in")).await;
     try_sign_in(browser, &organization.email, &organization.password).await;
     browser.wait_for(MENU).await;
     assert_eq!(browser.path().await, "/");

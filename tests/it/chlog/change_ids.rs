@@ -154,7 +154,7 @@ async fn the_page_of_a_change_is_printed_and_opened(app: TestApp) {
     };
     let output = run(&["log", "Deploy api", "--status", "planned"]);
     let (id, rest) = output.split_once("  ").expect("columns");
-    let page = format!("{}/changes/{id}", app.url());
+    let page = app.at(&format!("/changes/{id}"));
     assert_eq!(rest, format!("planned  Deploy api\n{page}\n"));
     for (arguments, status) in [
         (&format!("start {id}"), "in progress"),

@@ -359,7 +359,7 @@ async fn the_organization_of_the_key_is_shown(app: TestApp) {
     }
     // So does a URL that repeats what chlog adds, or lacks its beginning.
     let mut command = app.chlog();
-    let url = format!("{}/api/", app.url());
+    let url = app.at("/api/");
     let output = ChlogOutput::of(command.args(["list", "--url", &url])).exits_with(3);
     output.says("leave out /api");
     let mut command = app.chlog();

@@ -327,7 +327,7 @@ async fn long_words_do_not_widen_the_page(app: TestApp) {
     sign_in(&browser, &app, &app.organization).await;
     for width in [320, 768, 1440] {
         browser.set_width(width).await;
-        browser.open(&format!("{}/activity", app.url())).await;
+        browser.open(&app.at("/activity")).await;
         browser.wait_for(".entry").await;
         let wide = "return document.documentElement.scrollWidth - window.innerWidth";
         let wide = browser.script(wide).await.as_i64().expect("a width");

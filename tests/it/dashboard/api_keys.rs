@@ -50,7 +50,7 @@ fn chlog(app: &TestApp, key: &str, arguments: &[&str]) -> ChlogOutput {
 /// Creates, uses and revokes a key; also used without scripts.
 pub(super) async fn a_key_is_created_used_and_revoked(app: TestApp, browser: Chromium) {
     sign_in(&browser, &app, &app.organization).await;
-    let address = format!("{}/settings/api-keys", app.url());
+    let address = app.at("/settings/api-keys");
     browser.open(&address).await;
     // An error is shown at its field.
     browser.press("Create key").await;
@@ -88,10 +88,10 @@ pub(super) async fn a_key_is_created_used_and_revoked(app: TestApp, browser: Chr
     );
 
     chlog(&app, &key, &["log", "By the new key"]).succeeds();
-    browser.open(&format!("{}/changes", app.url())).await;
+    browser.open(&app.at("/changes")).await;
     browser.wait_for_text("By the new key").await;
     browser
-        .open(&format!("{}/activity?actor_id=__api_key__", app.url()))
+        .open(&app.at("/activity?actor_id=__api_key__"))
         .await;
     let log = browser.text_of("[data-live='entries']").await;
     assert!(
@@ -168,16 +168,14 @@ async fn the_dashboard_works_on_the_free_plan(app: TestApp, browser: Chromium) {
 
     sign_in(&browser, &app, &app.organization).await;
     assert!(browser.has(MENU).await);
-    browser
-        .open(&format!("{}/settings/api-keys", app.url()))
-        .await;
+    browser.open(&app.at("/settings/api-keys")).await;
     let note = browser.text_of(".note").await;
     assert!(note.contains("Free") && note.contains("Pro"), "{note}");
-    browser.open(&format!("{}/changes/new", app.url())).await;
+    browser.open(&app.at("/changes/new")).await;
     browser.fill("main form", &[("title", "By hand")]).await;
     browser.press("Log change").await;
     browser.wait_for("#history").await;
-    browser.open(&format!("{}/changes", app.url())).await;
+    browser.open(&app.at("/changes")).await;
     assert_eq!(browser.text_of("#count").await, "1 change");
     let title = browser.text_of("main .title").await;
     assert_eq!(title, "By hand");

@@ -137,15 +137,13 @@ async fn a_key_and_the_search_lead_to_the_suspects(app: TestApp, browser: Chromi
         .await;
     browser.wait_for("ol.suspects").await;
     // From a change.
-    browser
-        .open(&format!("{}/changes/{culprit}", app.url()))
-        .await;
+    browser.open(&app.at(&format!("/changes/{culprit}"))).await;
     browser.wait_for(ready).await;
     browser.keys("a").await;
     browser.wait_for("ol.suspects").await;
     assert_eq!(browser.value("#service").await, "payments");
     // From any other page.
-    browser.open(&format!("{}/activity", app.url())).await;
+    browser.open(&app.at("/activity")).await;
     browser.wait_for(ready).await;
     browser.keys("a").await;
     browser.wait_for("ol.suspects").await;
@@ -197,7 +195,7 @@ async fn long_titles_and_names_are_cut(app: TestApp, browser: Chromium) {
             );
         }
     }
-    browser.open(&format!("{}/around", app.url())).await;
+    browser.open(&app.at("/around")).await;
     let ends = browser.script(
         "return [...document.querySelectorAll('.timeline-name')].map(lane => { \
            const end = lane.querySelector('a > :last-child'); \

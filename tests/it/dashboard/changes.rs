@@ -151,7 +151,7 @@ pub(super) async fn a_change_is_created_edited_and_deleted(app: TestApp, browser
     browser.open(&format!("{}{path}", app.url())).await;
     let page = browser.text().await;
     assert!(page.contains("404"), "{page}");
-    browser.open(&format!("{}/activity", app.url())).await;
+    browser.open(&app.at("/activity")).await;
     let log = browser.text_of("[data-live='entries']").await;
     assert!(log.contains(title) && log.contains("deleted"), "{log}");
     let sentence = format!("{} deleted the change {title}", app.organization.owner_name);
@@ -252,7 +252,7 @@ async fn html_is_escaped_on_every_page(app: TestApp, browser: Chromium) {
     }
     // Fields have the original text.
     browser
-        .open(&format!("{}/changes/{change}/edit", app.url()))
+        .open(&app.at(&format!("/changes/{change}/edit")))
         .await;
     for (field, word) in [
         ("#title", "title"),
@@ -292,9 +292,7 @@ async fn markdown_is_rendered_and_sanitized(app: TestApp, browser: Chromium) {
     let body = json!({ "title": "Described", "description": description, "impact": "*little*" });
     let change = app.key().create("/api/changes", body).await;
     sign_in(&browser, &app, &app.organization).await;
-    browser
-        .open(&format!("{}/changes/{change}", app.url()))
-        .await;
+    browser.open(&app.at(&format!("/changes/{change}"))).await;
     for (css, text) in [
         (".prose strong", "Bold"),
         (".prose code", "code"),
@@ -398,7 +396,7 @@ pub(super) async fn services_and_hosts_are_created_and_edited(app: TestApp, brow
     let needed = json!({ "name": "needed", "color": "#0af" });
     let needed = app.key().create("/api/services", needed).await;
     for (path, noun, name, other, bad, good) in kinds {
-        let address = format!("{}/{path}", app.url());
+        let address = app.at(&format!("/{path}"));
         browser.open(&address).await;
         browser.press(&format!("New {noun}")).await;
         browser.wait_for(&format!("#{name}:focus")).await;

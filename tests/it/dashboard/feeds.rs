@@ -73,11 +73,7 @@ async fn a_feed_has_the_newest_changes(app: TestApp) {
         summary.starts_with("high risk, rolled back, pay & co, prod. # Why"),
         "{summary}"
     );
-    assert!(
-        newest.links[0]
-            .href
-            .starts_with(&format!("{}/changes/", app.url()))
-    );
+    assert!(newest.links[0].href.starts_with(&app.at("/changes/")));
     assert!(
         newest
             .categories

@@ -66,7 +66,7 @@ async fn a_page_says_that_its_session_has_ended(app: TestApp, browser: Chromium)
 
 async fn what_was_typed_survives_the_end_of_a_session(app: TestApp, browser: Chromium) {
     sign_in(&browser, &app, &app.organization).await;
-    browser.open(&format!("{}/changes/new", app.url())).await;
+    browser.open(&app.at("/changes/new")).await;
     let form = "main form";
     browser.fill(form, &[("title", "Half a thought")]).await;
     browser
@@ -96,7 +96,7 @@ async fn what_was_typed_survives_the_end_of_a_session(app: TestApp, browser: Chr
     browser.wait_for("#history").await;
 
     // What was sent, and what was left, does not come back.
-    browser.open(&format!("{}/changes/new", app.url())).await;
+    browser.open(&app.at("/changes/new")).await;
     browser.wait_for("main form [name='title']").await;
     assert_eq!(browser.value("#title").await, "");
     let kept = "return sessionStorage.getItem('changelog-drafts')";

@@ -64,7 +64,7 @@ pub(super) async fn open_filters(browser: &Chromium) {
 pub(super) async fn filters_are_in_the_url(app: TestApp, browser: Chromium) {
     let (service, host) = create_thirty_changes(&app).await;
     sign_in(&browser, &app, &app.organization).await;
-    let address = format!("{}/changes", app.url());
+    let address = app.at("/changes");
     browser.open(&address).await;
     assert_eq!(browser.text_of("#count").await, "30 changes");
     // Grouped by day, newest first, 25 per page.
@@ -279,7 +279,7 @@ pub(super) async fn downloads_match_the_list(app: TestApp, browser: Chromium) {
         ("?risk_level=high", 3),
         ("?q=deploy&tag=eu&page=2", 6),
     ] {
-        browser.open(&format!("{}/changes{query}", app.url())).await;
+        browser.open(&app.at(&format!("/changes{query}"))).await;
         let noun = format!("{count} changes");
         browser.wait_for_text(&noun).await;
         let api = query.replace("page=2", "per_page=100");

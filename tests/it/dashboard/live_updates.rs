@@ -43,7 +43,7 @@ async fn pages_update_live(app: TestApp, browser: Chromium) {
     assert_eq!(browser.text_of("#count").await, "3 changes");
 
     // The page of a change shows its updates.
-    browser.open(&format!("{}/changes/{id}", app.url())).await;
+    browser.open(&app.at(&format!("/changes/{id}"))).await;
     browser.wait_for("[data-help]:not([hidden])").await;
     let path = format!("/api/changes/{id}");
     app.key()
@@ -87,7 +87,7 @@ async fn the_first_change_does_not_stop_a_navigation(app: TestApp, browser: Chro
 async fn live_updates_keep_input_and_selection(app: TestApp, browser: Chromium) {
     app.key().change("Before").await;
     sign_in(&browser, &app, &app.organization).await;
-    browser.open(&format!("{}/changes", app.url())).await;
+    browser.open(&app.at("/changes")).await;
     browser.wait_for("[data-help]:not([hidden])").await;
     super::list_filters::open_filters(&browser).await;
     // The filters have input, and a row is selected with the keyboard.

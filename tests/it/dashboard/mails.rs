@@ -139,7 +139,7 @@ async fn a_mail_is_sent_at_once_and_stopped_with_one_click(mut app: TestApp) {
     let (plain, html) = parts(mail);
     for line in [
         title.to_owned(),
-        format!("{}/changes/{id}", app.url()),
+        app.at(&format!("/changes/{id}")),
         "payments & more: high risk, planned, by API key: terraform, ".to_owned(),
         link.to_owned(),
     ] {

@@ -42,7 +42,7 @@ async fn an_invited_person_joins(app: TestApp, browser: Chromium) {
 pub(super) async fn check_invitation(app: &TestApp, browser: &Chromium, other: &Chromium) {
     let change = app.key().completed_change("Seen by all").await;
     sign_in(browser, app, &app.organization).await;
-    let address = format!("{}/settings/members", app.url());
+    let address = app.at("/settings/members");
     browser.open(&address).await;
     // An error is shown at its field, and the input is kept.
     let form = "main form[action$='/invite']";
@@ -57,10 +57,7 @@ pub(super) async fn check_invitation(app: &TestApp, browser: &Chromium, other: &
     browser.press("Invite").await;
     browser.wait_for("#invitation-link").await;
     let link = browser.text_of("#invitation-link").await;
-    assert!(
-        link.starts_with(&format!("{}/invitations/", app.url())),
-        "{link}"
-    );
+    assert!(link.starts_with(&app.at("/invitations/")), "{link}");
     // The link is shown once.
     browser.open(&address).await;
     browser.wait_for_text("grace@example.com").await;
@@ -92,7 +89,7 @@ pub(super) async fn check_invitation(app: &TestApp, browser: &Chromium, other: &
     other.wait_for_text("Seen by all").await;
     // A viewer can read only.
     assert!(!other.has("[data-new]").await);
-    other.open(&format!("{}/changes/{change}", app.url())).await;
+    other.open(&app.at(&format!("/changes/{change}"))).await;
     other.wait_for("#history").await;
     assert!(!other.has("main form[method='post']").await);
     let text = other.text_of("main").await;
@@ -308,7 +305,7 @@ async fn the_account_page_changes_name_password_and_sessions(app: TestApp, brows
     let elsewhere = app.browser().await;
     sign_in(&browser, &app, &app.organization).await;
     let before = browser.cookie().await;
-    browser.open(&format!("{}/account", app.url())).await;
+    browser.open(&app.at("/account")).await;
     browser
         .fill("form[action='/account']", &[("name", "Ada L.")])
         .await;
@@ -362,7 +359,7 @@ async fn the_account_page_changes_name_password_and_sessions(app: TestApp, brows
         .expect("a cookie");
     let elsewhere = app.anonymous().with("cookie", cookie);
     // All other sessions are ended.
-    browser.open(&format!("{}/account", app.url())).await;
+    browser.open(&app.at("/account")).await;
     assert_eq!(browser.all("#sessions ~ .scroll tbody tr").await.len(), 2);
     browser.press("Sign out other sessions").await;
     browser.wait_for("[role='status']").await;

@@ -62,7 +62,7 @@ async fn names_are_completed_in_the_browser(app: TestApp, browser: Chromium) {
     let service = json!({ "name": "payments" });
     app.key().create("/api/services", service).await;
     sign_in(&browser, &app, &app.organization).await;
-    browser.open(&format!("{}/changes", app.url())).await;
+    browser.open(&app.at("/changes")).await;
     // The driver takes the field for hidden; see `open_filters`.
     browser
         .script("document.getElementById('service').focus()")

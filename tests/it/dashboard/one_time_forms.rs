@@ -79,9 +79,7 @@ async fn a_reload_shows_the_list(app: TestApp) {
         return;
     };
     sign_in(&browser, &app, &app.organization).await;
-    browser
-        .open(&format!("{}/settings/api-keys", app.url()))
-        .await;
+    browser.open(&app.at("/settings/api-keys")).await;
     let form = "main form[action='/settings/api-keys']";
     browser.fill(form, &[("name", "pipeline")]).await;
     browser.press("Create key").await;

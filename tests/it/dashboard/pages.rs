@@ -137,12 +137,12 @@ async fn every_page_passes_the_checks() {
     let resources = Resources::of(&app, &app.organization).await;
     fill(&app, &resources).await;
     let mut problems = Vec::new();
-    browser.open(&format!("{}/sign-in", app.url())).await;
+    browser.open(&app.at("/sign-in")).await;
     check_in_all_looks(&browser, "/sign-in", &mut problems).await;
     let invitation = format!("{}/invitations/{}", app.url(), resources.token);
     browser.open(&invitation).await;
     check_in_all_looks(&browser, "/invitations/{id}", &mut problems).await;
-    browser.open(&format!("{}/api/docs", app.url())).await;
+    browser.open(&app.at("/api/docs")).await;
     check_in_all_looks(&browser, "/api/docs, signed out", &mut problems).await;
     sign_in(&browser, &app, &app.organization).await;
     let mut seen = 0;
@@ -232,7 +232,7 @@ async fn form_responses_pass_the_checks() {
         return;
     };
     let mut problems = Vec::new();
-    browser.open(&format!("{}/sign-in", app.url())).await;
+    browser.open(&app.at("/sign-in")).await;
     super::try_sign_in(&browser, "nobody@example.com", "nobody's").await;
     browser.wait_for("#sign-in-error").await;
     check_in_all_looks(&browser, "sign-in refused", &mut problems).await;
@@ -255,18 +255,14 @@ async fn form_responses_pass_the_checks() {
         browser.wait_for("[role='alert']").await;
         check_in_all_looks(&browser, &format!("{path} refused"), &mut problems).await;
     }
-    browser
-        .open(&format!("{}/settings/api-keys", app.url()))
-        .await;
+    browser.open(&app.at("/settings/api-keys")).await;
     browser
         .fill("main form[action='/settings/api-keys']", &[("name", "one")])
         .await;
     browser.press("Create key").await;
     browser.wait_for("#new-api-key").await;
     check_in_all_looks(&browser, "a new key", &mut problems).await;
-    browser
-        .open(&format!("{}/settings/members", app.url()))
-        .await;
+    browser.open(&app.at("/settings/members")).await;
     browser
         .fill(
             "main form[action$='/invite']",
@@ -306,7 +302,7 @@ async fn the_checks_find_faults() {
     let Some(browser) = Chromium::start().await else {
         return;
     };
-    browser.open(&format!("{}/sign-in", app.url())).await;
+    browser.open(&app.at("/sign-in")).await;
     assert_none(&check_page(&browser, "light", 1280).await);
     let spoil = "document.documentElement.lang = '';
         const main = document.querySelector('main');

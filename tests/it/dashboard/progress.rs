@@ -216,7 +216,7 @@ async fn saving_a_form_sends_only_what_was_changed(app: TestApp, browser: Chromi
     let path = format!("/api/changes/{id}");
     let read = async || key.get(&path).await.data(200);
     let open = async || {
-        let address = format!("{}/changes/{id}/edit", app.url());
+        let address = app.at(&format!("/changes/{id}/edit"));
         browser.open(&address).await;
         browser.wait_for("form [name='title']").await;
     };

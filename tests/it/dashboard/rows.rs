@@ -22,7 +22,7 @@ async fn the_time_zone_can_be_switched(app: TestApp, browser: Chromium) {
     app.key().create("/api/changes", change).await;
     browser.set_time_zone("Asia/Tokyo").await;
     sign_in(&browser, &app, &app.organization).await;
-    browser.open(&format!("{}/changes", app.url())).await;
+    browser.open(&app.at("/changes")).await;
     for (zone, day, clock) in [
         ("Asia/Tokyo", "Friday, 16 January 2026", "07:30"),
         ("UTC", "Thursday, 15 January 2026", "22:30"),
@@ -36,7 +36,7 @@ async fn the_time_zone_can_be_switched(app: TestApp, browser: Chromium) {
         let button = browser.text_of(&shown).await;
         assert_eq!(button, format!("Switch to {other}"));
         // The choice holds on the next page, and without the button.
-        browser.open(&format!("{}/changes", app.url())).await;
+        browser.open(&app.at("/changes")).await;
         browser.wait_for(&shown).await;
         browser.click(&shown).await;
     }
@@ -76,7 +76,7 @@ async fn a_change_has_one_line_on_wide_screens(app: TestApp, browser: Chromium) 
     sign_in(&browser, &app, &app.organization).await;
     for (width, limit) in [(2560, 44), (1440, 44), (768, 400), (390, 400), (320, 400)] {
         browser.set_width(width).await;
-        browser.open(&format!("{}/changes", app.url())).await;
+        browser.open(&app.at("/changes")).await;
         browser.wait_for(".row").await;
         let script = "return [
             document.documentElement.scrollWidth,
@@ -95,7 +95,7 @@ async fn a_change_has_one_line_on_wide_screens(app: TestApp, browser: Chromium) 
         assert_eq!(number(2), 0, "{width}: {found}");
     }
     browser.set_width(1440).await;
-    browser.open(&format!("{}/changes", app.url())).await;
+    browser.open(&app.at("/changes")).await;
     let rows = browser.texts(".row").await;
     let row = |part: &str| rows.iter().find(|row| row.contains(part)).expect(part);
     for (title, parts) in [
@@ -133,7 +133,7 @@ async fn a_change_has_one_line_on_wide_screens(app: TestApp, browser: Chromium) 
     let ages = ["59 min ago", "1 h ago"];
     assert!(ages.iter().any(|age| times[1].ends_with(age)), "{times:?}");
     // The page of a service or host does not repeat its own name.
-    browser.open(&format!("{}/services", app.url())).await;
+    browser.open(&app.at("/services")).await;
     browser.press("ledger").await;
     browser.wait_for(".row").await;
     let services = browser.texts(".row .services").await;
@@ -176,9 +176,7 @@ async fn ranges_stay_relative(app: TestApp, browser: Chromium) {
     });
     app.key().create("/api/changes", old).await;
     sign_in(&browser, &app, &app.organization).await;
-    browser
-        .open(&format!("{}/changes?risk_level=low", app.url()))
-        .await;
+    browser.open(&app.at("/changes?risk_level=low")).await;
     browser.wait_for_text("Long ago").await;
     let marked = ".times [aria-current]";
     assert_eq!(browser.text_of(marked).await, "Any time");

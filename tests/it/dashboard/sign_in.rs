@@ -62,7 +62,7 @@ async fn another_site_cannot_end_the_session(app: TestApp, browser: Chromium) {
     sign_in(&browser, &app, &app.organization).await;
 
     // Another host name is another site; a form can be submitted without scripts.
-    let action = format!("{}/sign-out", app.url());
+    let action = app.at("/sign-out");
     let other = page(&format!(
         "<form method='post' action='{action}'><button>win</button></form>"
     ));
@@ -148,7 +148,7 @@ async fn a_planted_session_is_not_accepted(app: TestApp) {
 }
 
 async fn throttled_sign_ins_show_the_wait(app: TestApp, browser: Chromium) {
-    browser.open(&format!("{}/sign-in", app.url())).await;
+    browser.open(&app.at("/sign-in")).await;
     let mut message = String::new();
     // Five attempts are free, and the first waits are shorter than a slow attempt.
     for _ in 0..20 {

@@ -279,7 +279,7 @@ async fn subscriptions_are_in_the_activity_log(app: TestApp) {
 
 async fn a_subscription_is_started_and_stopped_in_a_browser(app: TestApp, browser: Chromium) {
     let payments = create_service(&app, "payments").await;
-    let page = format!("{}/services/{payments}", app.url());
+    let page = app.at(&format!("/services/{payments}"));
     sign_in(&browser, &app, &app.organization).await;
     browser.open(&page).await;
     browser.click(".head details > summary").await;
@@ -289,7 +289,7 @@ async fn a_subscription_is_started_and_stopped_in_a_browser(app: TestApp, browse
         browser.text_of(".head details > summary").await,
         "Subscribed"
     );
-    browser.open(&format!("{}/account", app.url())).await;
+    browser.open(&app.at("/account")).await;
     let list = browser.text_of("#subscriptions + ul").await;
     assert!(list.contains("payments"), "{list}");
     browser.open(&page).await;
@@ -301,7 +301,7 @@ async fn a_subscription_is_started_and_stopped_in_a_browser(app: TestApp, browse
         "Subscribe"
     );
     browser
-        .open(&format!("{}/activity?resource=subscription", app.url()))
+        .open(&app.at("/activity?resource=subscription"))
         .await;
     let list = browser.text_of("main").await;
     assert!(

@@ -29,9 +29,7 @@ async fn an_invited_person_joins(app: TestApp, browser: Chromium) {
 async fn controls_that_need_scripts_are_hidden(app: TestApp, browser: Chromium) {
     let change = app.key().change("Quiet").await;
     super::sign_in(&browser, &app, &app.organization).await;
-    browser
-        .open(&format!("{}/changes/{change}", app.url()))
-        .await;
+    browser.open(&app.at(&format!("/changes/{change}"))).await;
     // Copying, the time zone, and the help for shortcuts.
     let buttons = browser.all("[data-copy], [data-zone], [data-help]").await;
     assert!(buttons.len() >= 4);

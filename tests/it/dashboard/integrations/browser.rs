@@ -16,9 +16,7 @@ in_browser!(
 
 async fn kinds_are_chosen_in_a_browser(app: TestApp, browser: Chromium) {
     sign_in(&browser, &app, &app.organization).await;
-    browser
-        .open(&format!("{}/settings/members", app.url()))
-        .await;
+    browser.open(&app.at("/settings/members")).await;
     browser.press("Integrations").await;
     browser.wait_for(".kinds").await;
     assert_eq!(browser.texts(".kinds h2").await.len(), 5);
@@ -143,7 +141,7 @@ async fn a_receiver_is_connected_broken_and_repaired(mut app: TestApp, browser: 
     browser.open(&list).await;
     browser.click("form[action$='/enable'] button").await;
     open_until(&browser, &own, "Working").await;
-    let log = format!("{}/activity?resource=integration", app.url());
+    let log = app.at("/activity?resource=integration");
     let text = open_until(&browser, &log, "connected the integration").await;
     assert!(text.contains("changed the integration"), "{text}");
     assert_eq!(browser.console().await, [""; 0]);
