@@ -59,17 +59,32 @@ pub use transaction_pooler::{NamedStatements, TransactionPooler, UnknownParamete
 /// process of its own, which they can kill and whose log they can read.
 #[macro_export]
 macro_rules! on_both {
-    (process: $($with_process:ident),+ $(,)?) => {
-        $crate::on_both!(; process: $($with_process),+);
-    };
-    ($($test:ident),* $(,)? $(; process: $($with_process:ident),+ $(,)?)?) => {
+    ($($tests:tt)*) => {
         mod sqlite {
-            $($crate::test_on!($test, new, std::iter::once($crate::Engine::Sqlite));)*
-            $($($crate::test_on!($with_process, with_process, std::iter::once($crate::Engine::Sqlite));)+)?
+            $crate::tests_on!(std::iter::once($crate::Engine::Sqlite); $($tests)*);
         }
         mod postgres {
-            $($crate::test_on!($test, new, std::iter::once($crate::Engine::Postgres));)*
-            $($($crate::test_on!($with_process, with_process, std::iter::once($crate::Engine::Postgres));)+)?
+            $crate::tests_on!(std::iter::once($crate::Engine::Postgres); $($tests)*);
+        }
+    };
+}
+
+/// Runs tests of what only SQLite does, as `sqlite_only::name`, like [`on_both!`].
+#[macro_export]
+macro_rules! on_sqlite {
+    ($($tests:tt)*) => {
+        mod sqlite_only {
+            $crate::tests_on!(std::iter::once($crate::Engine::Sqlite); $($tests)*);
+        }
+    };
+}
+
+/// Runs tests of what only PostgreSQL does, as `postgres_only::name`, like [`on_both!`].
+#[macro_export]
+macro_rules! on_postgres {
+    ($($tests:tt)*) => {
+        mod postgres_only {
+            $crate::tests_on!(std::iter::once($crate::Engine::Postgres); $($tests)*);
         }
     };
 }
@@ -78,13 +93,9 @@ macro_rules! on_both {
 /// not the subject; `CHANGELOG_TEST_ENGINES=all` runs them on PostgreSQL too.
 #[macro_export]
 macro_rules! on_one {
-    (process: $($with_process:ident),+ $(,)?) => {
-        $crate::on_one!(; process: $($with_process),+);
-    };
-    ($($test:ident),* $(,)? $(; process: $($with_process:ident),+ $(,)?)?) => {
+    ($($tests:tt)*) => {
         mod one_engine {
-            $($crate::test_on!($test, new, $crate::engines());)*
-            $($($crate::test_on!($with_process, with_process, $crate::engines());)+)?
+            $crate::tests_on!($crate::engines(); $($tests)*);
         }
     };
 }
@@ -102,6 +113,19 @@ macro_rules! in_browser {
         mod in_browser {
             $($crate::test_in!($test, start);)+
         }
+    };
+}
+
+/// Defines tests that run on engines.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! tests_on {
+    ($engines:expr; process: $($test:ident),+ $(,)?) => {
+        $($crate::test_on!($test, with_process, $engines);)+
+    };
+    ($engines:expr; $($test:ident),* $(,)? $(; process: $($with_process:ident),+ $(,)?)?) => {
+        $($crate::test_on!($test, new, $engines);)*
+        $($($crate::test_on!($with_process, with_process, $engines);)+)?
     };
 }
 

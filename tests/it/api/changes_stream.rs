@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use changelog_tests::event_stream::EventStream;
-use changelog_tests::{Engine, TestApp, TestClient, each, on_both, send, signal, text};
+use changelog_tests::{TestApp, TestClient, each, on_both, on_postgres, send, signal, text};
 
 const PATH: &str = "/api/changes/stream";
 /// The limit on streams of one organization.
@@ -30,6 +30,7 @@ on_both!(
     the_sdk_reconnects_after_a_kill,
     chlog_watch_reconnects_after_a_kill,
 );
+on_postgres!(process: a_stream_sends_changes_recorded_by_another_server);
 
 async fn open(caller: &TestClient, query: &str) -> EventStream {
     EventStream::open(caller.request("GET", &format!("{PATH}?{query}"))).await
@@ -266,11 +267,7 @@ async fn the_number_of_streams_is_limited(app: TestApp) {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stream_sends_changes_recorded_by_another_server() {
-    let Some(app) = TestApp::with_process(Engine::Postgres).await else {
-        return;
-    };
+async fn a_stream_sends_changes_recorded_by_another_server(app: TestApp) {
     let server = app.another_server(&[]).await;
     let other = TestClient::new(&server.address).with("x-api-key", &app.organization.key);
     let key = app.key();

@@ -6,9 +6,12 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use changelog_tests::shapes::assert_recent;
-use changelog_tests::{Engine, Postgres, TestApp, TestClient, TestResponse, keys, on_both, send};
+use changelog_tests::{
+    Postgres, TestApp, TestClient, TestResponse, keys, on_both, on_sqlite, send,
+};
 
 on_both!(a_healthy_service_reports_ok);
+on_sqlite!(process: a_missing_sqlite_file_is_reported);
 
 async fn a_healthy_service_reports_ok(app: TestApp) {
     for caller in [app.anonymous(), app.with_key("chlog_wrong"), app.key()] {
@@ -153,11 +156,7 @@ async fn an_unreachable_postgres_is_reported_in_time() {
     );
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_missing_sqlite_file_is_reported() {
-    let app = TestApp::with_process(Engine::Sqlite)
-        .await
-        .expect("SQLite is built in");
+async fn a_missing_sqlite_file_is_reported(app: TestApp) {
     let key = app.key();
     key.change("before").await;
     let away = app.folder().join("away.db");

@@ -12,17 +12,18 @@ use serde_json::{Value, json};
 use super::subscriptions::{subscribe, wait_for_notifications};
 use super::{Resources, routes, sign_in};
 use changelog_tests::chromium::Chromium;
-use changelog_tests::{Engine, Server, TestApp, installed, programs};
+use changelog_tests::{Server, TestApp, in_browser, installed, programs};
+
+in_browser!(
+    every_page_passes_the_checks,
+    form_responses_pass_the_checks,
+    the_checks_find_faults,
+);
 
 /// Our own checks, in every run.
 const CHECKS: &str = include_str!("checks.js");
 /// The standard checks, if npm can fetch them.
 const AXE: &str = "axe-core@4.14.1";
-
-async fn app() -> TestApp {
-    let app = TestApp::with_process(Engine::Sqlite).await;
-    app.expect("SQLite is always there")
-}
 
 /// The color schemes and widths: a desktop, and the narrowest width at which nothing may
 /// scroll sideways (WCAG 1.4.10).
@@ -128,12 +129,7 @@ fn assert_none(problems: &[String]) {
     );
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_page_passes_the_checks() {
-    let app = app().await;
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
+async fn every_page_passes_the_checks(app: TestApp, browser: Chromium) {
     let resources = Resources::of(&app, &app.organization).await;
     fill(&app, &resources).await;
     let mut problems = Vec::new();
@@ -225,12 +221,7 @@ async fn fill(app: &TestApp, resources: &Resources) {
     key.patch(&path, texts).await.data(200);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn form_responses_pass_the_checks() {
-    let app = app().await;
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
+async fn form_responses_pass_the_checks(app: TestApp, browser: Chromium) {
     let mut problems = Vec::new();
     browser.open(&app.at("/sign-in")).await;
     super::try_sign_in(&browser, "nobody@example.com", "nobody's").await;
@@ -296,12 +287,7 @@ async fn form_responses_pass_the_checks() {
     assert_none(&problems);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_checks_find_faults() {
-    let app = app().await;
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
+async fn the_checks_find_faults(app: TestApp, browser: Chromium) {
     browser.open(&app.at("/sign-in")).await;
     assert_none(&check_page(&browser, "light", 1280).await);
     let spoil = "document.documentElement.lang = '';

@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use super::{MENU, between};
 use changelog_tests::chromium::Chromium;
-use changelog_tests::{Engine, Server, TestApp, TestClient, in_browser, on_one, programs};
+use changelog_tests::{Server, TestApp, TestClient, in_browser, on_one, on_postgres, programs};
 
 on_one!(
     only_the_printed_link_allows_setup,
@@ -12,6 +12,7 @@ on_one!(
 );
 
 in_browser!(setup_leads_to_the_first_change);
+on_postgres!(all_servers_of_a_database_have_one_link);
 
 const FIELDS: [(&str, &str); 4] = [
     ("organization", "Umbrella"),
@@ -161,11 +162,7 @@ async fn concurrent_setups_create_one_organization(app: TestApp) {
     assert_eq!(statuses, [200, 403, 403, 403]);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn all_servers_of_a_database_have_one_link() {
-    let Some(app) = TestApp::new(Engine::Postgres).await else {
-        return;
-    };
+async fn all_servers_of_a_database_have_one_link(app: TestApp) {
     let database = app.empty_database().await;
     let servers = [start(&app, &database).await, start(&app, &database).await];
     let links = servers.each_ref().map(link);

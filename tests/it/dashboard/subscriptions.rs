@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use changelog_tests::chromium::Chromium;
-use changelog_tests::{Db, Engine, TestApp, TestClient, database, in_browser, on_both, text};
+use changelog_tests::{Db, TestApp, TestClient, database, in_browser, on_both, on_sqlite, text};
 use serde_json::json;
 
 use super::{between, join, sign_in};
@@ -13,6 +13,8 @@ on_both!(
     notifications_end_with_the_membership,
     subscriptions_are_in_the_activity_log,
 );
+
+on_sqlite!(many_subscribers_are_notified_of_many_changes);
 
 in_browser!(a_subscription_is_started_and_stopped_in_a_browser);
 
@@ -29,9 +31,7 @@ const SUBSCRIBE_MANY: [&str; 3] = [
      WHERE u.name = 'P'",
 ];
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_subscribers_are_notified_of_many_changes() {
-    let app = TestApp::new(Engine::Sqlite).await.expect("SQLite is there");
+async fn many_subscribers_are_notified_of_many_changes(app: TestApp) {
     let service = create_service(&app, "payments").await;
     subscribe(&app.browser().await, &service, "low", "none").await;
     let mut db = Db::open(app.engine, &app.database).await;

@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 
 use changelog_tests::client::form;
 use changelog_tests::receivers::Receiver;
-use changelog_tests::{Answer, Engine, Postgres, TestApp, send, sign_in, text};
+use changelog_tests::{Answer, Postgres, TestApp, on_sqlite, send, sign_in, text};
+
+on_sqlite!(process: no_secret_is_written_on_sqlite);
 
 /// Returns all files in a folder and its subfolders.
 fn files(folder: &Path) -> Vec<PathBuf> {
@@ -170,11 +172,7 @@ async fn use_connections(app: &TestApp) -> Vec<(&'static str, String)> {
 /// Bodies are stored in the database, but not logged.
 const BODIES: [&str; 2] = ["description-in-a-body-4711", "broken-body-4711"];
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_secret_is_written_on_sqlite() {
-    let mut app = TestApp::with_process(Engine::Sqlite)
-        .await
-        .expect("SQLite is always there");
+async fn no_secret_is_written_on_sqlite(mut app: TestApp) {
     let secrets = use_everything(&mut app).await;
     let copy = app.folder().join("copy.db");
     app.admin(&["backup", copy.to_str().expect("a path")]);

@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::net::{TcpListener, TcpStream};
 
 use changelog_tests::database::{Db, execute};
-use changelog_tests::{Engine, Server, TestApp, on_both};
+use changelog_tests::{Engine, Server, TestApp, on_both, on_postgres};
 
 on_both!(
     process:
     a_newer_command_does_not_change_the_schema_of_an_older_server,
 );
+on_postgres!(process: a_server_waits_for_its_database);
 
 async fn a_newer_command_does_not_change_the_schema_of_an_older_server(app: TestApp) {
     // As if this program had one more migration than the server.
@@ -61,11 +62,7 @@ async fn start_reluctant_proxy(port: u16, refused: Arc<AtomicUsize>) -> u16 {
     own
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_waits_for_its_database() {
-    let Some(app) = TestApp::with_process(Engine::Postgres).await else {
-        return;
-    };
+async fn a_server_waits_for_its_database(app: TestApp) {
     let address: url::Url = app.database.parse().expect("an address");
     let refused = Arc::new(AtomicUsize::new(0));
     let port = start_reluctant_proxy(address.port().expect("a port"), refused.clone()).await;
