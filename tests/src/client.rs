@@ -288,6 +288,20 @@ fn violations(problem: &Value) -> Vec<(String, String)> {
     pairs
 }
 
+/// Requires that a text contains another one.
+#[track_caller]
+pub fn assert_contains(text: &(impl AsRef<str> + ?Sized), expected: impl AsRef<str>) {
+    let (text, expected) = (text.as_ref(), expected.as_ref());
+    assert!(text.contains(expected), "no {expected:?}: {text}");
+}
+
+/// Requires that a text does not contain another one.
+#[track_caller]
+pub fn assert_lacks(text: &(impl AsRef<str> + ?Sized), unexpected: impl AsRef<str>) {
+    let (text, unexpected) = (text.as_ref(), unexpected.as_ref());
+    assert!(!text.contains(unexpected), "{unexpected:?}: {text}");
+}
+
 /// Returns the names of an object's members, sorted.
 #[track_caller]
 pub fn keys(value: &Value) -> Vec<&str> {

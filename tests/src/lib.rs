@@ -36,7 +36,9 @@ mod transaction_pooler;
 pub mod watchdog;
 
 pub use app::{Engine, KEY_NAME, Organization, TestApp, sign_in};
-pub use client::{TestClient, TestResponse, each, form, keys, send, text};
+pub use client::{
+    TestClient, TestResponse, assert_contains, assert_lacks, each, form, keys, send, text,
+};
 pub use database::Db;
 pub use demo::Demo;
 pub use faulty_proxy::{FaultyProxy, ProxyMode};

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use changelog_tests::shapes::assert_recent;
 use changelog_tests::{
-    Postgres, TestApp, TestClient, TestResponse, keys, on_both, on_sqlite, send,
+    Postgres, TestApp, TestClient, TestResponse, assert_lacks, keys, on_both, on_sqlite, send,
 };
 
 on_both!(a_healthy_service_reports_ok);
@@ -45,7 +45,7 @@ fn assert_degraded(answer: &TestResponse, app: &TestApp) {
     let error = health["error"].as_str().expect("a phrase");
     assert_ne!(error, "");
     for secret in ["sqlite", "postgres", "127.0.0.1", "/"] {
-        assert!(!error.contains(secret), "{error}");
+        assert_lacks(&error, secret);
     }
     assert!(!answer.text.contains(&app.database));
 }
@@ -149,11 +149,7 @@ async fn an_unreachable_postgres_is_reported_in_time() {
     drop(postgres);
     assert_degraded_in_time(&app).await;
     assert_unavailable(&key, &browser).await;
-    assert!(
-        !app.server.log().contains("panicked"),
-        "{}",
-        app.server.log()
-    );
+    assert_lacks(&app.server.log(), "panicked");
 }
 
 async fn a_missing_sqlite_file_is_reported(app: TestApp) {

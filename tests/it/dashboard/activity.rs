@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{join, sign_in};
 use changelog_tests::chromium::Chromium;
-use changelog_tests::{Engine, TestApp, TestClient, on_both};
+use changelog_tests::{Engine, TestApp, TestClient, assert_contains, on_both};
 
 on_both!(
     entries_are_sentences,
@@ -73,16 +73,10 @@ async fn entries_are_sentences(app: TestApp) {
         "{found:#?}"
     );
     let page = owner.get("/activity").await.text;
-    assert!(
-        page.contains("<span class=\"end\">as viewer</span>"),
-        "{page}"
-    );
-    assert!(
-        page.contains("<span class=\"end\">low risk, planned</span>"),
-        "{page}"
-    );
+    assert_contains(&page, "<span class=\"end\">as viewer</span>");
+    assert_contains(&page, "<span class=\"end\">low risk, planned</span>");
     assert!(page.contains("<del>viewer</del> → <ins>member</ins>"));
-    assert!(page.contains("<del>–</del> → <ins>none</ins>"), "{page}");
+    assert_contains(&page, "<del>–</del> → <ins>none</ins>");
 }
 
 async fn filters_select_entries(app: TestApp) {
@@ -189,7 +183,7 @@ async fn long_searches_continue_on_the_next_page(app: TestApp) {
     let key = format!("key%3A{}", app.organization.key_id);
     let first = owner.get(&format!("/activity?actor_id={key}")).await.text;
     assert_eq!(sentences_of(&first), [""; 0]);
-    assert!(first.contains("Continue searching"), "{first}");
+    assert_contains(&first, "Continue searching");
     let next = super::between(&first, "rel=\"next\" href=\"", "\"")
         .replace("&#38;", "&")
         .replace("&amp;", "&");
@@ -273,8 +267,8 @@ async fn times_are_in_the_zone_of_the_reader(app: TestApp) {
         .get("/activity?resource=change")
         .await
         .text;
-    assert!(page.contains("Saturday, 22 November 2025"), "{page}");
-    assert!(page.contains(">08:00<"), "{page}");
+    assert_contains(&page, "Saturday, 22 November 2025");
+    assert_contains(&page, ">08:00<");
     // The fields of the form are in the zone as well, and replace a range chosen before.
     for (query, expected) in [
         (
@@ -316,7 +310,7 @@ async fn an_unknown_filter_is_named(app: TestApp) {
     let page = owner.get("/activity?action=deleted&range=4h").await;
     page.is(200);
     let link = "<a href=\"/activity?action=deleted\">Any time</a>";
-    assert!(page.text.contains(link), "{}", page.text);
+    assert_contains(&page.text, link);
 }
 
 async fn long_words_do_not_widen_the_page(app: TestApp) {

@@ -3,7 +3,7 @@
 use super::{MENU, sign_in};
 use crate::chlog::ChlogOutput;
 use changelog_tests::chromium::Chromium;
-use changelog_tests::{TestApp, in_browser, keys, on_one};
+use changelog_tests::{TestApp, assert_contains, in_browser, keys, on_one};
 use fantoccini::key::Key;
 
 on_one!(keys_that_expire_soon_are_marked);
@@ -62,15 +62,9 @@ pub(super) async fn a_key_is_created_used_and_revoked(app: TestApp, browser: Chr
     let key = browser.text_of("#new-api-key").await;
     assert!(changelog_core::api_key::is_well_formed(&key), "{key}");
     let exports = browser.text_of("#exports").await;
-    assert!(
-        exports.contains(&format!("export CHLOG_API_KEY={key}\n")),
-        "{exports}"
-    );
+    assert_contains(&exports, &format!("export CHLOG_API_KEY={key}\n"));
     let url = app.url();
-    assert!(
-        exports.contains(&format!("export CHLOG_URL={url}\n")),
-        "{exports}"
-    );
+    assert_contains(&exports, &format!("export CHLOG_URL={url}\n"));
 
     // The key is shown once.
     browser.open(&address).await;
@@ -94,10 +88,8 @@ pub(super) async fn a_key_is_created_used_and_revoked(app: TestApp, browser: Chr
         .open(&app.at("/activity?actor_id=__api_key__"))
         .await;
     let log = browser.text_of("[data-live='entries']").await;
-    assert!(
-        log.contains("By the new key") && log.contains("pipeline <b>&"),
-        "{log}"
-    );
+    assert_contains(&log, "By the new key");
+    assert_contains(&log, "pipeline <b>&");
 
     // A revoked key is refused at once.
     browser.open(&address).await;
@@ -149,7 +141,7 @@ async fn keys_that_expire_soon_are_marked(app: TestApp) {
         .await;
     let page = owner.get("/settings/api-keys").await.text;
     let row = super::between(&page, ">soon</td>", "</tr>");
-    assert!(row.contains(">Expired</td>"), "{row}");
+    assert_contains(&row, ">Expired</td>");
     assert!(!row.contains("/revoke"), "the key has expired: {row}");
     let refused = app.with_key(&created[0]).get("/api/changes").await;
     refused.problem(401, "unauthorized");
@@ -158,7 +150,7 @@ async fn keys_that_expire_soon_are_marked(app: TestApp) {
 async fn the_dashboard_works_on_the_free_plan(app: TestApp, browser: Chromium) {
     app.admin(&["org", "set-plan", &app.organization.id, "free"]);
     let output = chlog(&app, &app.organization.key, &["log", "Not paid for"]).exits_with(4);
-    assert!(output.stderr.contains("plan"), "{}", output.stderr);
+    assert_contains(&output.stderr, "plan");
     let refused = app
         .key()
         .get("/api/changes")

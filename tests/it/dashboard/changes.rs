@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::{between, sign_in};
 use changelog_tests::chromium::Chromium;
-use changelog_tests::{TestApp, in_browser, on_one, text};
+use changelog_tests::{TestApp, assert_contains, in_browser, on_one, text};
 
 on_one!(
     concurrent_edits_keep_untouched_fields,
@@ -138,8 +138,8 @@ pub(super) async fn a_change_is_created_edited_and_deleted(app: TestApp, browser
     browser.wait_for("main .status.rolled_back").await;
     assert_eq!(read().await["status"], "rolled_back");
     let history = browser.text_of("[data-live='history']").await;
-    assert!(history.contains("in progress → rolled back"), "{history}");
-    assert!(history.contains("reason: Too slow"), "{history}");
+    assert_contains(&history, "in progress → rolled back");
+    assert_contains(&history, "reason: Too slow");
 
     // Deleting needs a second click.
     browser.press("Delete this change").await;
@@ -150,12 +150,12 @@ pub(super) async fn a_change_is_created_edited_and_deleted(app: TestApp, browser
     key.get(&format!("/api/changes/{id}")).await.is(404);
     browser.open(&format!("{}{path}", app.url())).await;
     let page = browser.text().await;
-    assert!(page.contains("404"), "{page}");
+    assert_contains(&page, "404");
     browser.open(&app.at("/activity")).await;
     let log = browser.text_of("[data-live='entries']").await;
     assert!(log.contains(title) && log.contains("deleted"), "{log}");
     let sentence = format!("{} deleted the change {title}", app.organization.owner_name);
-    assert!(log.contains(&sentence), "{log}");
+    assert_contains(&log, &sentence);
 }
 
 #[expect(clippy::too_many_lines, reason = "one table")]
@@ -274,11 +274,7 @@ async fn html_is_escaped_on_every_page(app: TestApp, browser: Chromium) {
                 .header("content-disposition")
                 .starts_with("attachment")
         );
-        assert!(
-            answer.text.contains("document.title='title'"),
-            "{}",
-            answer.text
-        );
+        assert_contains(&answer.text, "document.title='title'");
     }
 }
 
@@ -422,7 +418,7 @@ pub(super) async fn services_and_hosts_are_created_and_edited(app: TestApp, brow
         browser.press(&format!("Create {noun}")).await;
         browser.wait_for(&format!("#{name}-error-1")).await;
         let error = browser.text_of(&format!("#{name}-error-1")).await;
-        assert!(error.contains("already exists"), "{error}");
+        assert_contains(&error, "already exists");
 
         // The edit form has the current values, and the log has the differences.
         browser.open(&format!("{}{here}", app.url())).await;
@@ -445,7 +441,7 @@ pub(super) async fn services_and_hosts_are_created_and_edited(app: TestApp, brow
         let log = owner.get(&format!("/activity?resource={noun}")).await;
         log.is(200);
         let entry = between(&log.text, "<li class=\"entry\"", "</li>");
-        assert!(entry.contains("<del>first</del>"), "{entry}");
-        assert!(entry.contains("<ins>second</ins>"), "{entry}");
+        assert_contains(&entry, "<del>first</del>");
+        assert_contains(&entry, "<ins>second</ins>");
     }
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::sign_in;
 use changelog_tests::chromium::Chromium;
 use changelog_tests::event_stream::EventStream;
-use changelog_tests::{Engine, TestApp, in_browser, on_one, signal};
+use changelog_tests::{Engine, TestApp, assert_contains, assert_lacks, in_browser, on_one, signal};
 
 on_one!(the_events_of_a_page_end_with_its_session;
     process:
@@ -53,7 +53,7 @@ async fn a_page_says_that_its_session_has_ended(app: TestApp, browser: Chromium)
     browser.wait_for("#email").await;
     let page = browser.text().await;
     assert!(page.contains("Your session has ended. Sign in to continue."));
-    assert!(!page.contains("What you typed is kept."), "{page}");
+    assert_lacks(&page, "What you typed is kept.");
     super::try_sign_in(
         &browser,
         &app.organization.email,
@@ -76,9 +76,9 @@ async fn what_was_typed_survives_the_end_of_a_session(app: TestApp, browser: Chr
     browser.press("Log change").await;
     browser.wait_for("#email").await;
     let page = browser.text().await;
-    assert!(
-        page.contains("Your session has ended. Sign in to continue. What you typed is kept."),
-        "{page}"
+    assert_contains(
+        &page,
+        "Your session has ended. Sign in to continue. What you typed is kept.",
     );
     super::try_sign_in(
         &browser,
@@ -91,7 +91,7 @@ async fn what_was_typed_survives_the_end_of_a_session(app: TestApp, browser: Chr
     assert_eq!(browser.value("#title").await, "Half a thought");
     assert_eq!(browser.value("#description").await, "Not sent");
     let note = browser.text_of("main .note").await;
-    assert!(note.contains("restored"), "{note}");
+    assert_contains(&note, "restored");
     browser.press("Log change").await;
     browser.wait_for("#history").await;
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{between, sign_in};
 use changelog_tests::chromium::Chromium;
-use changelog_tests::{TestApp, each, in_browser, on_one, text};
+use changelog_tests::{TestApp, assert_contains, assert_lacks, each, in_browser, on_one, text};
 
 on_one!(
     filter_urls_are_canonical,
@@ -180,10 +180,8 @@ async fn check_search(browser: &Chromium) {
     browser.wait_for("#history").await;
     assert_eq!(browser.text_of("h1").await, "Deploy number 07");
     let around = browser.text_of("section[aria-labelledby='around']").await;
-    assert!(
-        around.contains("Deploy number 06") && !around.contains("Deploy number 17"),
-        "{around}"
-    );
+    assert_contains(&around, "Deploy number 06");
+    assert_lacks(&around, "Deploy number 17");
 }
 
 async fn filter_urls_are_canonical(app: TestApp) {
@@ -471,11 +469,8 @@ async fn the_activity_log_is_filtered_and_paged(app: TestApp) {
         .replace("&amp;", "&");
     let rest = owner.get(&next).await;
     rest.is(200);
-    assert!(
-        rest.text.contains("rel=\"prev\"") && rest.text.contains("Number 00"),
-        "{}",
-        rest.text
-    );
+    assert_contains(&rest.text, "rel=\"prev\"");
+    assert_contains(&rest.text, "Number 00");
     assert!(!rest.text.contains("Number 59"));
     let services = owner.get("/activity?resource=service").await.text;
     assert_eq!(
@@ -483,7 +478,7 @@ async fn the_activity_log_is_filtered_and_paged(app: TestApp) {
         1,
         "{services}"
     );
-    assert!(services.contains(">terraform</a>"), "{services}");
+    assert_contains(&services, ">terraform</a>");
     let mine = format!(
         "/activity?actor_id={}&resource=host",
         app.organization.owner_id

@@ -1,7 +1,7 @@
 //! Invitations, members, roles and the account page.
 use super::{MENU, PASSWORD, Person, between, invite, join, sign_in, try_sign_in};
 use changelog_tests::chromium::Chromium;
-use changelog_tests::{TestApp, TestClient, in_browser, on_one};
+use changelog_tests::{TestApp, TestClient, assert_contains, assert_lacks, in_browser, on_one};
 use serde_json::Value;
 
 on_one!(
@@ -100,7 +100,7 @@ pub(super) async fn check_invitation(app: &TestApp, browser: &Chromium, other: &
     third.is(404);
     browser.open(&address).await;
     let table = browser.text_of("section[aria-label='Members'] table").await;
-    assert!(table.contains("Grace"), "{table}");
+    assert_contains(&table, "Grace");
     assert!(!browser.has("form[action$='/withdraw']").await);
 
     // The new member can sign in.
@@ -165,7 +165,7 @@ async fn an_invitation_is_valid_once_and_expires(app: TestApp) {
     let fields = [("email", "host@example.org"), ("role", "viewer")];
     let header = ("host", "evil.example.com");
     let answer = super::post_with(&owner, "/settings/members/invite", &fields, header).await;
-    assert!(!answer.text.contains("evil.example.com"), "{}", answer.text);
+    assert_lacks(&answer.text, "evil.example.com");
 }
 
 async fn existing_accounts_join_with_their_password(app: TestApp) {
@@ -191,7 +191,7 @@ async fn existing_accounts_join_with_their_password(app: TestApp) {
     let page = there.get("/settings/organization").await;
     assert!(page.text.contains(&second.id), "not a member");
     let page = there.get("/settings/members").await.text;
-    assert!(page.contains(&owner.owner_name), "{page}");
+    assert_contains(&page, &owner.owner_name);
 }
 
 async fn role_of(app: &TestApp, person: &str) -> String {
@@ -255,11 +255,7 @@ async fn the_last_owner_cannot_leave(app: TestApp) {
     for fields in [[("role", "admin")], [("role", "viewer")]] {
         let answer = owner.post_form(&path(me, "role"), &fields).await;
         answer.is(409);
-        assert!(
-            answer.text.contains("at least one owner"),
-            "{}",
-            answer.text
-        );
+        assert_contains(&answer.text, "at least one owner");
     }
     owner.post_form(&path(me, "remove"), &[]).await.is(409);
     assert_eq!(role_of(&app, me).await, "owner");
@@ -384,18 +380,16 @@ async fn members_switch_between_organizations(app: TestApp, browser: Chromium) {
     } else {
         ("Of Umbrella", "Of Acme", "Acme")
     };
-    assert!(
-        start.contains(here) && !start.contains(elsewhere),
-        "{start}"
-    );
+    assert_contains(&start, here);
+    assert_lacks(&start, elsewhere);
     browser.click("details.person summary").await;
     let button = "form[action='/organization'] button";
     let name = browser.text_of(button).await;
-    assert!(name.contains(to), "{name}");
+    assert_contains(&name, to);
     browser.click(button).await;
     browser.wait_for_text(elsewhere).await;
     let page = browser.text_of("main").await;
-    assert!(!page.contains(here), "{page}");
+    assert_lacks(&page, here);
     // The role is that of the other organization.
     let owner = app.anonymous().with("cookie", &browser.cookie().await);
     let status = owner
@@ -408,5 +402,5 @@ async fn members_switch_between_organizations(app: TestApp, browser: Chromium) {
     let answer = grace.post_form("/organization", &fields).await;
     assert!(matches!(answer.status, 403 | 404), "{}", answer.status);
     let page = grace.get("/settings/organization").await.text;
-    assert!(page.contains(&second.id), "{page}");
+    assert_contains(&page, &second.id);
 }

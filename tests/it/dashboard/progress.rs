@@ -5,7 +5,9 @@ use serde_json::{Value, json};
 
 use super::{between, sign_in};
 use changelog_tests::chromium::Chromium;
-use changelog_tests::{TestApp, TestClient, in_browser, on_both, on_one, text};
+use changelog_tests::{
+    TestApp, TestClient, assert_contains, assert_lacks, in_browser, on_both, on_one, text,
+};
 
 on_both!(a_planned_change_moves_to_the_day_on_which_it_was_made);
 
@@ -72,8 +74,8 @@ async fn a_planned_change_moves_to_the_day_on_which_it_was_made(app: TestApp) {
     }
     let page = main_of(&owner, &format!("/changes/{id}")).await;
     let around = between(&page, "id=\"around\"", "</section>");
-    assert!(around.contains("Neighbour of then"), "{around}");
-    assert!(!around.contains("Neighbour of now"), "{around}");
+    assert_contains(&around, "Neighbour of then");
+    assert_lacks(&around, "Neighbour of now");
 
     // It is made.
     let path = format!("/changes/{id}");
@@ -94,7 +96,7 @@ async fn a_planned_change_moves_to_the_day_on_which_it_was_made(app: TestApp) {
     assert!(!of_then.contains("Switch the provider"), "{list}");
     let overview = main_of(&owner, "/").await;
     let latest = live(&overview, "latest");
-    assert!(latest.contains("Switch the provider"), "{latest}");
+    assert_contains(&latest, "Switch the provider");
     for chart in ["bars", "calendar"] {
         for (name, count) in [(&today, "2 changes"), (&old_day, "1 change")] {
             let counted = format!("{}: {count}", brief(name));
@@ -103,8 +105,8 @@ async fn a_planned_change_moves_to_the_day_on_which_it_was_made(app: TestApp) {
     }
     let page = main_of(&owner, &path).await;
     let around = between(&page, "id=\"around\"", "</section>");
-    assert!(around.contains("Neighbour of now"), "{around}");
-    assert!(!around.contains("Neighbour of then"), "{around}");
+    assert_contains(&around, "Neighbour of now");
+    assert_lacks(&around, "Neighbour of then");
     let facts = live(&page, "facts");
     for (label, field) in [
         ("Started", "started_at"),
@@ -137,9 +139,9 @@ async fn planned_changes_are_upcoming_and_not_among_the_latest(app: TestApp) {
     key.create("/api/changes", next).await;
 
     let overview = main_of(&owner, "/").await;
-    assert!(!overview.contains("No changes yet"), "{overview}");
+    assert_lacks(&overview, "No changes yet");
     let latest = live(&overview, "latest");
-    assert!(latest.contains("No change has happened yet"), "{latest}");
+    assert_contains(&latest, "No change has happened yet");
     let scheduled = live(&overview, "upcoming");
     let (first, second) = scheduled.split_once("title=\"Coming\"").expect("both");
     assert!(
@@ -152,28 +154,24 @@ async fn planned_changes_are_upcoming_and_not_among_the_latest(app: TestApp) {
     // The list has them, with the time for which they are scheduled; the page of the
     // service has them apart.
     let list = main_of(&owner, "/changes").await;
-    assert!(
-        list.contains("2 changes") && list.contains("2040-01-01"),
-        "{list}"
-    );
+    assert_contains(&list, "2 changes");
+    assert_contains(&list, "2040-01-01");
     let page = main_of(&owner, &format!("/services/{service}")).await;
     assert!(live(&page, "changes").contains("0 changes"), "{page}");
     let link = format!("/changes?service_id={service}&amp;status=planned");
-    assert!(page.contains(&link), "{page}");
+    assert_contains(&page, &link);
     let made = json!({ "title": "Done", "status": "completed", "service_id": service });
     key.create("/api/changes", made).await;
     let overview = main_of(&owner, "/").await;
     let latest = live(&overview, "latest");
-    assert!(latest.contains("Done"), "{latest}");
-    assert!(!latest.contains("Coming"), "{latest}");
+    assert_contains(&latest, "Done");
+    assert_lacks(&latest, "Coming");
     // The link to all of them leads to as many.
     let all = between(latest, "<p><a href=\"", "\">View all 1<");
     let all = all.replace("&amp;", "&").replace("&#38;", "&");
     let list = main_of(&owner, &all).await;
-    assert!(
-        list.contains("1 change<") && !list.contains("Coming"),
-        "{list}"
-    );
+    assert_contains(&list, "1 change<");
+    assert_lacks(&list, "Coming");
 }
 
 async fn a_failed_change_was_not_rolled_back(app: TestApp) {
@@ -198,10 +196,7 @@ async fn a_failed_change_was_not_rolled_back(app: TestApp) {
         .data(200);
     let page = main_of(&owner, &format!("/changes/{id}")).await;
     let history = live(&page, "history");
-    assert!(
-        history.contains("<del>planned</del> → <ins>failed</ins>"),
-        "{history}"
-    );
+    assert_contains(&history, "<del>planned</del> → <ins>failed</ins>");
 }
 
 async fn saving_a_form_sends_only_what_was_changed(app: TestApp, browser: Chromium) {
@@ -282,7 +277,7 @@ async fn a_rollback_has_a_reason(app: TestApp) {
     let path = format!("/changes/{id}");
     let page = main_of(&owner, &path).await;
     let head = between(&page, "data-live=\"head\"", "data-edit");
-    assert!(head.contains("name=\"reason\""), "{head}");
+    assert_contains(&head, "name=\"reason\"");
     // Longer than an excerpt.
     let reason = format!("{}<em>&", "The error rate was above 5 %. ".repeat(8));
     let fields = [("status", "rolled_back"), ("reason", &reason)];
@@ -293,27 +288,16 @@ async fn a_rollback_has_a_reason(app: TestApp) {
         .replace('&', "&#38;")
         .replace('<', "&#60;")
         .replace('>', "&#62;");
-    assert!(
-        history.contains(&format!("reason: <ins>{shown}")),
-        "{history}"
-    );
+    assert_contains(&history, &format!("reason: <ins>{shown}"));
 
     // A reason of something else is refused at its field, with the values of the change.
     let fields = [("status", "completed"), ("reason", "It works")];
     let answer = owner.post_form(&path, &fields).await;
     answer.is(422);
-    assert!(
-        answer.text.contains("id=\"reason-error-1\""),
-        "{}",
-        answer.text
-    );
-    assert!(
-        answer.text.contains("value=\"It works\""),
-        "{}",
-        answer.text
-    );
-    assert!(answer.text.contains("value=\"Deploy\""), "{}", answer.text);
-    assert!(answer.text.contains("Some</textarea>"), "{}", answer.text);
+    assert_contains(&answer.text, "id=\"reason-error-1\"");
+    assert_contains(&answer.text, "value=\"It works\"");
+    assert_contains(&answer.text, "value=\"Deploy\"");
+    assert_contains(&answer.text, "Some</textarea>");
     let change = key.get(&format!("/api{path}")).await.data(200);
     assert_eq!(change["status"], "rolled_back");
 }
@@ -352,10 +336,7 @@ async fn fields_that_contradict_the_status_are_named(app: TestApp) {
 async fn undo_of(owner: &TestClient, path: &str) -> Vec<(String, String)> {
     let page = main_of(owner, path).await;
     let form = between(&page, "class=\"note undo\"", "</form>");
-    assert!(
-        form.contains("You marked this change as rolled back"),
-        "{form}"
-    );
+    assert_contains(&form, "You marked this change as rolled back");
     let fields = form.split("<input type=\"hidden\" ").skip(1);
     let field = |field: &str| {
         let (name, value) = (
@@ -407,6 +388,6 @@ async fn a_status_is_undone_unless_others_changed_it(app: TestApp) {
     let refused = send(&undo).await;
     refused.is(422);
     let said = between(&refused.text, "id=\"status-error-1\">", "<");
-    assert!(said.contains("since you opened this page"), "{said}");
+    assert_contains(&said, "since you opened this page");
     assert_eq!(read().await["status"], "in_progress");
 }

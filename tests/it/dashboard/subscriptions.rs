@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use changelog_tests::chromium::Chromium;
-use changelog_tests::{Db, TestApp, TestClient, database, in_browser, on_both, on_sqlite, text};
+use changelog_tests::{
+    Db, TestApp, TestClient, assert_contains, assert_lacks, database, in_browser, on_both,
+    on_sqlite, text,
+};
 use serde_json::json;
 
 use super::{between, join, sign_in};
@@ -125,7 +128,7 @@ async fn subscribers_are_notified_of_what_others_do(app: TestApp) {
         .await
         .is(403);
     let page = viewer.get(&format!("/services/{payments}")).await.text;
-    assert!(!page.contains("/subscription\""), "{page}");
+    assert_lacks(&page, "/subscription\"");
     grace
         .post_form(&path, &[("min_risk", "huge")])
         .await
@@ -181,7 +184,7 @@ async fn subscribers_are_notified_of_what_others_do(app: TestApp) {
     wait_for_notifications(&app).await;
     assert_eq!(titles(&grace, "unread").await, ["First", "Later"]);
     let page = grace.get("/notifications").await.text;
-    assert!(page.contains("in progress by <bdi>"), "{page}");
+    assert_contains(&page, "in progress by <bdi>");
     let before = titles(&owner, "unread").await;
     grace
         .post_form("/notifications/read", &[("until", "9999999999999")])
@@ -204,7 +207,7 @@ async fn subscribers_are_notified_of_what_others_do(app: TestApp) {
         .is(303);
     wait_for_notifications(&app).await;
     let page = grace.get("/notifications").await.text;
-    assert!(page.contains("deleted by <bdi>"), "{page}");
+    assert_contains(&page, "deleted by <bdi>");
     let stop = format!("/services/{payments}/subscription/stop");
     grace.post_form(&stop, &[]).await.is(303);
     grace.post_form(&stop, &[]).await.is(404);
@@ -249,9 +252,9 @@ async fn subscriptions_are_in_the_activity_log(app: TestApp) {
         owner.post_form(&path, &[("min_risk", risk)]).await.is(303);
     }
     let account = owner.get("/account").await.text;
-    assert!(account.contains(&path), "{account}");
+    assert_contains(&account, &path);
     // Without a mail server, mails are not offered and cannot be chosen.
-    assert!(!account.contains("name=\"mail\""), "{account}");
+    assert_lacks(&account, "name=\"mail\"");
     subscribe(&owner, &payments, "high", "instant").await;
     let fields = [("from", "account")];
     let answer = owner.post_form(&format!("{path}/stop"), &fields).await;
@@ -291,7 +294,7 @@ async fn a_subscription_is_started_and_stopped_in_a_browser(app: TestApp, browse
     );
     browser.open(&app.at("/account")).await;
     let list = browser.text_of("#subscriptions + ul").await;
-    assert!(list.contains("payments"), "{list}");
+    assert_contains(&list, "payments");
     browser.open(&page).await;
     browser.click(".head details > summary").await;
     browser.press("Stop subscription").await;
@@ -304,13 +307,7 @@ async fn a_subscription_is_started_and_stopped_in_a_browser(app: TestApp, browse
         .open(&app.at("/activity?resource=subscription"))
         .await;
     let list = browser.text_of("main").await;
-    assert!(
-        list.contains("started the subscription to payments"),
-        "{list}"
-    );
-    assert!(
-        list.contains("stopped the subscription to payments"),
-        "{list}"
-    );
+    assert_contains(&list, "started the subscription to payments");
+    assert_contains(&list, "stopped the subscription to payments");
     assert_eq!(browser.console().await, [""; 0]);
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::net::{TcpListener, TcpStream};
 
 use changelog_tests::database::{Db, execute};
-use changelog_tests::{Engine, Server, TestApp, on_both, on_postgres};
+use changelog_tests::{Engine, Server, TestApp, assert_contains, on_both, on_postgres};
 
 on_both!(
     process:
@@ -28,10 +28,8 @@ async fn a_newer_command_does_not_change_the_schema_of_an_older_server(app: Test
         let output = app.try_admin(arguments, "");
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert!(!output.status.success(), "{arguments:?}");
-        assert!(
-            stderr.contains("schema 0") && stderr.contains("changelog-server serve"),
-            "{stderr}"
-        );
+        assert_contains(&stderr, "schema 0");
+        assert_contains(&stderr, "changelog-server serve");
     }
     app.key().change("the server goes on").await;
     if app.engine == Engine::Sqlite {
@@ -72,10 +70,6 @@ async fn a_server_waits_for_its_database(app: TestApp) {
     command.env("CHANGELOG_DATABASE_URL", through.as_str());
     let server = Server::start(command).await;
     let server = server.unwrap_or_else(|stderr| panic!("serve ends: {stderr}"));
-    assert!(
-        server.log().contains("waiting for the database"),
-        "{}",
-        server.log()
-    );
+    assert_contains(&server.log(), "waiting for the database");
     assert!(refused.load(Ordering::SeqCst) > 3);
 }

@@ -6,7 +6,7 @@ use super::PATH;
 use crate::dashboard::sign_in;
 use changelog_tests::chromium::Chromium;
 use changelog_tests::receivers::{Answer, Receiver, webhook};
-use changelog_tests::{TestApp, in_browser};
+use changelog_tests::{TestApp, assert_contains, assert_lacks, in_browser};
 
 in_browser!(
     kinds_are_chosen_in_a_browser,
@@ -33,7 +33,7 @@ async fn kinds_are_chosen_in_a_browser(app: TestApp, browser: Chromium) {
     browser.press("Send a test").await;
     browser.wait_for("#result").await;
     let result = browser.text_of("#result").await;
-    assert!(result.contains("not found"), "{result}");
+    assert_contains(&result, "not found");
     assert_eq!(browser.console().await, [""; 0]);
 }
 
@@ -67,7 +67,7 @@ async fn a_receiver_is_connected_broken_and_repaired(mut app: TestApp, browser: 
     browser.wait_for("#new-signing-secret").await;
     let secret = browser.text_of("#new-signing-secret").await;
     let own = format!("{}{}", app.url(), browser.path().await);
-    assert!(own.contains("/settings/integrations/"), "{own}");
+    assert_contains(&own, "/settings/integrations/");
 
     // The test shows the receiver's own answer.
     receiver.answer_next(Answer::text(202, "thanks for the test"));
@@ -114,17 +114,14 @@ async fn a_receiver_is_connected_broken_and_repaired(mut app: TestApp, browser: 
         .await;
     browser.open(&app.url()).await;
     let notice = browser.text_of("main > .bad").await;
-    assert!(
-        notice.contains("Release bot has been failing since"),
-        "{notice}"
-    );
+    assert_contains(&notice, "Release bot has been failing since");
 
     // It is repaired, and the delivery sent again.
     receiver.answer_with(Answer::ok());
     browser.open(&own).await;
     browser.click("form[action$='/replay'] button").await;
     let text = open_until(&browser, &own, "Working").await;
-    assert!(!text.contains("To be retried"), "{text}");
+    assert_lacks(&text, "To be retried");
     let requests = receiver.requests();
     let newest = requests.last().expect("a request");
     let event = webhook::check(newest, secret.trim()).expect("it is genuine");
@@ -136,14 +133,14 @@ async fn a_receiver_is_connected_broken_and_repaired(mut app: TestApp, browser: 
     open_until(&browser, &own, "Disabled").await;
     browser.open(&app.url()).await;
     let notice = browser.text_of("main > .bad").await;
-    assert!(notice.contains("it is gone (410)"), "{notice}");
+    assert_contains(&notice, "it is gone (410)");
     receiver.answer_with(Answer::ok());
     browser.open(&list).await;
     browser.click("form[action$='/enable'] button").await;
     open_until(&browser, &own, "Working").await;
     let log = app.at("/activity?resource=integration");
     let text = open_until(&browser, &log, "connected the integration").await;
-    assert!(text.contains("changed the integration"), "{text}");
+    assert_contains(&text, "changed the integration");
     assert_eq!(browser.console().await, [""; 0]);
 }
 
@@ -202,5 +199,5 @@ async fn deliveries_update_live(mut app: TestApp, browser: Chromium) {
     let reader = Chromium::without_scripts().await.expect("another browser");
     sign_in(&reader, &app, &app.organization).await;
     let text = open_until(&reader, &format!("{}{path}", app.url()), "Deploy another").await;
-    assert!(text.contains("Delivered"), "{text}");
+    assert_contains(&text, "Delivered");
 }
