@@ -82,9 +82,7 @@ async fn neighbors_are_merged_and_older_ones_counted(app: TestApp) {
             json!({ "title": format!("Deploy {part} {number}"), "status": "completed", "occurred_at": at })
         };
         let changes: Vec<Value> = (0..300).map(change).collect();
-        key.post("/api/changes/bulk", json!({ "changes": changes }))
-            .await
-            .is(201);
+        key.create_changes(changes).await;
     }
     let all = annotations(&app, "max=10").await;
     assert_eq!(all.len(), 11);

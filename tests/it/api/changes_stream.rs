@@ -72,14 +72,11 @@ async fn changes_are_sent_as_they_are_recorded(app: TestApp) {
     assert_eq!(events.titles(3).await, ["late", "one of two", "two of two"]);
     // Changes from the dashboard are sent too; updates are not.
     let patch = json!({ "status": "completed" });
-    key.patch(&format!("/api/changes/{id}"), patch)
-        .await
-        .is(200);
+    key.update(&format!("/api/changes/{id}"), patch).await;
     let browser = app.browser().await;
     browser
-        .post_form("/changes", &[("title", "by a person")])
-        .await
-        .is(303);
+        .submit("/changes", &[("title", "by a person")])
+        .await;
     assert_eq!(events.titles(1).await, ["by a person"]);
     assert_eq!(others.titles(1).await, ["elsewhere"]);
 

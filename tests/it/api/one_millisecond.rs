@@ -41,9 +41,7 @@ async fn a_full_millisecond_is_refused_until_keys_are_free(app: TestApp) {
         key.post("/api/changes", body(&title)).await.is(201);
     }
     let many: Vec<_> = (0..100).map(|n| body(&format!("of many {n}"))).collect();
-    key.post("/api/changes/bulk", json!({ "changes": many }))
-        .await
-        .is(201);
+    key.create_changes(many).await;
     let list = key.get("/api/changes?per_page=100").await.body(200);
     assert_eq!(list["count"], 105);
     for at in each(&list["data"], "occurred_at") {

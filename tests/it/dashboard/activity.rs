@@ -48,15 +48,14 @@ async fn entries_are_sentences(app: TestApp) {
     let owner = app.browser().await;
     let id = app.key().change("Deploy payments").await;
     app.key()
-        .patch(&format!("/api/changes/{id}"), json!({ "impact": "none" }))
-        .await
-        .data(200);
+        .update(&format!("/api/changes/{id}"), json!({ "impact": "none" }))
+        .await;
     app.key().service("payments").await;
     let guest = join(&app, &owner, "grace", "viewer").await;
     let role = format!("/settings/members/{}/role", guest.id);
-    owner.post_form(&role, &[("role", "member")]).await.is(303);
+    owner.submit(&role, &[("role", "member")]).await;
     let delete = format!("/changes/{id}/delete");
-    owner.post_form(&delete, &[]).await.is(303);
+    owner.submit(&delete, &[]).await;
     let name = &app.organization.owner_name;
     let found = sentences(&owner, "").await;
     assert_eq!(
@@ -83,9 +82,8 @@ async fn filters_select_entries(app: TestApp) {
     let owner = app.browser().await;
     let id = app.key().change("By the key").await;
     app.key()
-        .patch(&format!("/api/changes/{id}"), json!({ "impact": "none" }))
-        .await
-        .data(200);
+        .update(&format!("/api/changes/{id}"), json!({ "impact": "none" }))
+        .await;
     log_by_hand(&owner).await;
     let owner_id = &app.organization.owner_id;
     let key = format!("key%3A{}", app.organization.key_id);
@@ -336,5 +334,5 @@ async fn log_by_hand(browser: &TestClient) {
         ("risk_level", "low"),
         ("status", "completed"),
     ];
-    browser.post_form("/changes", &fields).await.is(303);
+    browser.submit("/changes", &fields).await;
 }

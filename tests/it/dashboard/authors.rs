@@ -36,10 +36,7 @@ async fn the_author_of_a_change_leads_to_their_changes(app: TestApp) {
         assert!(is_linked(&shown, old), "{page}: {shown}");
     }
     // A new name is shown at once, and found.
-    owner
-        .post_form("/account", &[("name", "Ada King")])
-        .await
-        .is(303);
+    owner.submit("/account", &[("name", "Ada King")]).await;
     for page in ["/", "/changes", &path] {
         let shown = main_of(&owner, page).await;
         assert!(is_linked(&shown, "Ada King"), "{page}: {shown}");
@@ -106,9 +103,7 @@ async fn claims_are_shown_as_claims(app: TestApp) {
         assert!(shown.contains(fact), "{fact}: {shown}");
     }
     let run = json!({ "agent": { "name": "bot", "run": "https://ci.example.com/42" } });
-    key.patch(&format!("/api/changes/{id}"), run)
-        .await
-        .data(200);
+    key.update(&format!("/api/changes/{id}"), run).await;
     let shown = facts(&id).await;
     assert_contains(&shown, "<a href=\"https://ci.example.com/42\"");
     // Nothing is claimed by a change that a person recorded.
@@ -168,7 +163,7 @@ async fn several_services_are_recorded_and_changed(app: TestApp) {
             ("service_ids", further),
             ("shown", between(&form, "name=\"shown\" value=\"", "\"")),
         ];
-        owner.post_form(&path, &fields).await.is(303);
+        owner.submit(&path, &fields).await;
         assert_eq!(services().await, expected, "{first} {further}");
         // A change without a service leads to the field for one.
         let offers = main_of(&owner, &path).await.contains("/edit#service_id\"");

@@ -188,7 +188,7 @@ async fn html_is_escaped_on_every_page(app: TestApp, browser: Chromium) {
     key.create("/api/changes", planned).await;
     let other = json!({ "tags": [script("other")] });
     let path = format!("/api/changes/{change}");
-    key.patch(&path, other).await.data(200);
+    key.update(&path, other).await;
     sign_in(&browser, &app, &app.organization).await;
 
     let pages = [
@@ -323,16 +323,12 @@ async fn concurrent_edits_keep_untouched_fields(app: TestApp) {
     let path = format!("/changes/{id}");
     // A button sends one field only.
     app.key()
-        .patch(
+        .update(
             &format!("/api{path}"),
             json!({ "tags": ["a"], "impact": "some" }),
         )
-        .await
-        .data(200);
-    owner
-        .post_form(&path, &[("status", "rolled_back")])
-        .await
-        .is(303);
+        .await;
+    owner.submit(&path, &[("status", "rolled_back")]).await;
     let change = app.key().get(&format!("/api{path}")).await.data(200);
     assert_eq!(change["status"], "rolled_back");
     assert_eq!(change["tags"], json!(["a"]));
@@ -340,7 +336,7 @@ async fn concurrent_edits_keep_untouched_fields(app: TestApp) {
     assert_eq!(change["title"], "Shared");
     // Saving without changes adds no entry.
     let before = super::entries(&owner).await;
-    owner.post_form(&path, &[("title", "Shared")]).await.is(303);
+    owner.submit(&path, &[("title", "Shared")]).await;
     assert_eq!(super::entries(&owner).await, before);
 }
 
@@ -363,7 +359,7 @@ async fn tags_may_contain_commas(app: TestApp) {
         let form = owner.get(&format!("{path}/edit")).await.text;
         let shown = between(between(&form, "id=\"tags\"", ">"), "value=\"", "\"");
         let shown = shown.replace("&#34;", "\"").replace("&quot;", "\"");
-        owner.post_form(&path, &[("tags", &shown)]).await.is(303);
+        owner.submit(&path, &[("tags", &shown)]).await;
         assert_eq!(read().await, tags, "{typed}, shown as {shown}");
     }
 }

@@ -32,10 +32,7 @@ async fn open_live(browser: &Chromium, app: &TestApp, path: &str) {
 /// Ends all sessions of the owner but the one of this request.
 async fn end_other_sessions(app: &TestApp) {
     let owner = app.browser().await;
-    owner
-        .post_form("/account/end-other-sessions", &[])
-        .await
-        .is(303);
+    owner.submit("/account/end-other-sessions", &[]).await;
 }
 
 async fn a_page_says_that_its_session_has_ended(app: TestApp, browser: Chromium) {
@@ -153,9 +150,8 @@ async fn a_page_shows_nothing_when_nothing_is_new(app: TestApp, browser: Chromiu
     let before = browser.script(count).await.as_u64().expect("a count");
     let impact = json!({ "impact": "none" });
     app.key()
-        .patch(&format!("/api/changes/{id}"), impact)
-        .await
-        .data(200);
+        .update(&format!("/api/changes/{id}"), impact)
+        .await;
     let started = Instant::now();
     while browser.script(count).await.as_u64().expect("a count") <= before {
         assert!(started.elapsed() < Duration::from_secs(20), "no refresh");

@@ -120,23 +120,14 @@ async fn a_webhook_is_connected_once(app: TestApp) {
 
 /// Disables, enables and deletes the first of two connections.
 async fn its_end_is_in_the_activity_log(owner: &TestClient, path: &str) {
-    owner
-        .post_form(&format!("{path}/disable"), &[])
-        .await
-        .is(303);
+    owner.submit(&format!("{path}/disable"), &[]).await;
     let page = owner.get(path).await.text;
     assert_contains(&page, "Disabled by ada of Acme.");
     // What a person has disabled is no trouble.
     let overview = owner.get("/").await.text;
     assert_lacks(&overview, path);
-    owner
-        .post_form(&format!("{path}/enable"), &[])
-        .await
-        .is(303);
-    owner
-        .post_form(&format!("{path}/delete"), &[])
-        .await
-        .is(303);
+    owner.submit(&format!("{path}/enable"), &[]).await;
+    owner.submit(&format!("{path}/delete"), &[]).await;
     owner.get(path).await.is(404);
     let log = owner.get("/api/activity?resource=integration").await;
     let log = log.body(200);
@@ -412,7 +403,7 @@ async fn a_connection_is_edited(app: TestApp) {
         ("events", "change.created"),
         ("min_risk", "high"),
     ];
-    owner.post_form(&path, &fields).await.is(303);
+    owner.submit(&path, &fields).await;
     let page = owner.get(&path).await.text;
     for shown in ["<bdi>Recorded</bdi>", "<bdi>high risk</bdi>"] {
         assert!(page.contains(shown), "{shown}: {page}");

@@ -452,15 +452,10 @@ async fn the_activity_log_is_filtered_and_paged(app: TestApp) {
     let titles: Vec<Value> = (0..60)
         .map(|n| json!({ "title": format!("Number {n:02}") }))
         .collect();
-    key.post("/api/changes/bulk", json!({ "changes": titles }))
-        .await
-        .is(201);
+    key.create_changes(titles).await;
     key.service("payments").await;
     let owner = app.browser().await;
-    owner
-        .post_form("/hosts", &[("hostname", "by-hand")])
-        .await
-        .is(303);
+    owner.submit("/hosts", &[("hostname", "by-hand")]).await;
     let count = |page: &str| page.matches("<li class=\"entry\"").count();
     let all = owner.get("/activity").await.text;
     assert!(all.contains("by-hand") && all.contains("payments"), "{all}");

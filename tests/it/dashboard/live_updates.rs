@@ -47,9 +47,8 @@ async fn pages_update_live(app: TestApp, browser: Chromium) {
     browser.wait_for("[data-help]:not([hidden])").await;
     let path = format!("/api/changes/{id}");
     app.key()
-        .patch(&path, json!({ "status": "rolled_back" }))
-        .await
-        .data(200);
+        .update(&path, json!({ "status": "rolled_back" }))
+        .await;
     browser.wait_for_text("rolled back").await;
     assert_eq!(browser.console().await, [""; 0]);
 }
@@ -124,7 +123,7 @@ async fn unchanged_pages_are_not_sent_again(app: TestApp) {
                 assert_eq!(again.header("etag"), tag, "{path}");
                 let patch = json!({ "impact": format!("another, {path}") });
                 let change = format!("/api/changes/{id}");
-                app.key().patch(&change, patch).await.data(200);
+                app.key().update(&change, patch).await;
                 let another = json!({ "title": "Another", "status": "in_progress" });
                 app.key().create("/api/changes", another).await;
                 let after = owner.clone().with("if-none-match", &tag).get(path).await;

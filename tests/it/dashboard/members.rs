@@ -134,7 +134,7 @@ async fn an_invitation_is_valid_once_and_expires(app: TestApp) {
     let page = owner.get("/settings/members").await.text;
     let id = between(&page, "/settings/members/invitations/", "/").to_owned();
     let path = format!("/settings/members/invitations/{id}/withdraw");
-    owner.post_form(&path, &[]).await.is(303);
+    owner.submit(&path, &[]).await;
     refused(&withdrawn).await;
     owner.post_form(&path, &[]).await.is(404);
 
@@ -242,7 +242,7 @@ async fn admins_cannot_change_owners(app: TestApp) {
     by.post_form("/settings/api-keys", &[("name", "of an admin")])
         .await
         .is(200);
-    by.post_form(&path(&member.id, "remove"), &[]).await.is(303);
+    by.submit(&path(&member.id, "remove"), &[]).await;
     // An unknown role is refused.
     assert_eq!(set(&owner, &admin.id, &[("role", "king")]).await, 422);
     assert_eq!(set(&owner, &admin.id, &[]).await, 422);
@@ -280,7 +280,7 @@ async fn removed_members_lose_access_at_once(app: TestApp) {
     let Person { id, browser, email } = join(&app, &owner, "leaver", "admin").await;
     browser.get("/account").await.is(200);
     browser.get("/api/activity").await.is(200);
-    owner.post_form(&path(&id, "remove"), &[]).await.is(303);
+    owner.submit(&path(&id, "remove"), &[]).await;
     let gone = browser.get("/account").await;
     gone.is(303);
     assert!(gone.header("location").starts_with("/sign-in"));
@@ -371,7 +371,7 @@ async fn members_switch_between_organizations(app: TestApp, browser: Chromium) {
     let grace = app.browser_of(&second).await;
     let link = invite(&grace, &app.organization.email, "viewer").await;
     let fields = [("password", app.organization.password.as_str())];
-    app.anonymous().post_form(&link, &fields).await.is(303);
+    app.anonymous().submit(&link, &fields).await;
 
     sign_in(&browser, &app, &app.organization).await;
     let start = browser.text_of("main").await;

@@ -207,9 +207,7 @@ async fn fill(app: &TestApp, resources: &Resources) {
     changes.push(json!({ "title": word, "service_id": resources.service, "tags": [] }));
     let owner = app.browser().await;
     subscribe(&owner, &resources.service, "low", "none").await;
-    key.post("/api/changes/bulk", json!({ "changes": changes }))
-        .await
-        .is(201);
+    key.create_changes(changes).await;
     wait_for_notifications(app).await;
     let notified = owner.get("/notifications").await;
     assert!(notified.text.contains(&word), "{}", notified.text);
@@ -218,7 +216,7 @@ async fn fill(app: &TestApp, resources: &Resources) {
         | a | b |\n|---|---|\n| 1 | 2 |\n\n- one\n- two\n\n1. one";
     let texts = json!({ "description": described, "impact": "# Also" });
     let path = format!("/api/changes/{}", resources.change);
-    key.patch(&path, texts).await.data(200);
+    key.update(&path, texts).await;
 }
 
 async fn form_responses_pass_the_checks(app: TestApp, browser: Chromium) {

@@ -80,7 +80,7 @@ async fn a_planned_change_moves_to_the_day_on_which_it_was_made(app: TestApp) {
     // It is made.
     let path = format!("/changes/{id}");
     for status in ["in_progress", "completed"] {
-        owner.post_form(&path, &[("status", status)]).await.is(303);
+        owner.submit(&path, &[("status", status)]).await;
     }
     let change = read(&id).await;
     assert_eq!(day(&change["started_at"]), today, "past midnight");
@@ -123,7 +123,7 @@ async fn a_planned_change_moves_to_the_day_on_which_it_was_made(app: TestApp) {
     let started = ended - TimeDelta::seconds(3_720);
     let started = started.to_rfc3339_opts(SecondsFormat::Millis, true);
     let corrected = json!({ "started_at": started });
-    key.patch(&format!("/api{path}"), corrected).await.data(200);
+    key.update(&format!("/api{path}"), corrected).await;
     let page = main_of(&owner, &path).await;
     let duration = between(live(&page, "facts"), "<dt>Duration</dt><dd>", "</dd>");
     assert_eq!(duration, "1 h 2 min");
@@ -191,9 +191,7 @@ async fn a_failed_change_was_not_rolled_back(app: TestApp) {
     // The history says it, too.
     let id = key.change("Apply").await;
     let end = json!({ "status": "rolled_back", "outcome": "failed" });
-    key.patch(&format!("/api/changes/{id}"), end)
-        .await
-        .data(200);
+    key.update(&format!("/api/changes/{id}"), end).await;
     let page = main_of(&owner, &format!("/changes/{id}")).await;
     let history = live(&page, "history");
     assert_contains(&history, "<del>planned</del> → <ins>failed</ins>");
@@ -241,12 +239,10 @@ async fn saving_a_form_sends_only_what_was_changed(app: TestApp, browser: Chromi
     assert_eq!(after["started_at"], before["started_at"]);
 
     // A change that ends while its form is open has still ended afterwards.
-    key.patch(&path, json!({ "status": "in_progress" }))
-        .await
-        .data(200);
+    key.update(&path, json!({ "status": "in_progress" })).await;
     open().await;
     let end = json!({ "status": "completed", "outcome": "succeeded", "tags": ["other"] });
-    let ended = key.patch(&path, end).await.data(200);
+    let ended = key.update(&path, end).await;
     browser.fill("main form", &[("impact", "None")]).await;
     save().await;
     let after = read().await;
@@ -257,9 +253,7 @@ async fn saving_a_form_sends_only_what_was_changed(app: TestApp, browser: Chromi
 
     // A refused form keeps what it showed.
     open().await;
-    key.patch(&path, json!({ "tags": ["another"] }))
-        .await
-        .data(200);
+    key.update(&path, json!({ "tags": ["another"] })).await;
     browser.fill("main form", &[("title", "ab")]).await;
     browser.press("Save").await;
     browser.wait_for("#title-error-1").await;
@@ -281,7 +275,7 @@ async fn a_rollback_has_a_reason(app: TestApp) {
     // Longer than an excerpt.
     let reason = format!("{}<em>&", "The error rate was above 5 %. ".repeat(8));
     let fields = [("status", "rolled_back"), ("reason", &reason)];
-    owner.post_form(&path, &fields).await.is(303);
+    owner.submit(&path, &fields).await;
     let page = main_of(&owner, &path).await;
     let history = live(&page, "history");
     let shown = reason
@@ -359,10 +353,7 @@ async fn a_status_is_undone_unless_others_changed_it(app: TestApp) {
     let read = async || key.get(&format!("/api{path}")).await.data(200);
     let before = read().await;
     let roll_back = async || {
-        owner
-            .post_form(&path, &[("status", "rolled_back")])
-            .await
-            .is(303);
+        owner.submit(&path, &[("status", "rolled_back")]).await;
     };
     let send = async |fields: &[(String, String)]| {
         let fields: Vec<_> = fields
@@ -384,7 +375,7 @@ async fn a_status_is_undone_unless_others_changed_it(app: TestApp) {
     roll_back().await;
     let undo = undo_of(&owner, &path).await;
     let opened = json!({ "status": "in_progress" });
-    key.patch(&format!("/api{path}"), opened).await.data(200);
+    key.update(&format!("/api{path}"), opened).await;
     let refused = send(&undo).await;
     refused.is(422);
     let said = between(&refused.text, "id=\"status-error-1\">", "<");

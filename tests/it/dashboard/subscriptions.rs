@@ -80,7 +80,7 @@ pub(super) async fn subscribe(browser: &TestClient, service: &str, risk: &str, m
         ("time_zone", "Europe/Berlin"),
     ];
     let path = format!("/services/{service}/subscription");
-    browser.post_form(&path, &fields).await.is(303);
+    browser.submit(&path, &fields).await;
 }
 
 /// Returns the number of unread notifications in the bar.
@@ -159,7 +159,7 @@ async fn subscribers_are_notified_of_what_others_do(app: TestApp) {
 
     // Marks one, then the rest.
     let read = format!("/notifications/{first}/read");
-    grace.post_form(&read, &[]).await.is(303);
+    grace.submit(&read, &[]).await;
     assert_eq!(titles(&grace, "unread").await, ["Of both"]);
     assert_eq!(titles(&grace, "read").await, ["First"]);
     umbrella.post_form(&read, &[]).await.is(404);
@@ -169,31 +169,23 @@ async fn subscribers_are_notified_of_what_others_do(app: TestApp) {
     change(&app, &payments, "Later", "high").await;
     wait_for_notifications(&app).await;
     grace
-        .post_form("/notifications/read", &[("until", &until)])
-        .await
-        .is(303);
+        .submit("/notifications/read", &[("until", &until)])
+        .await;
     assert_eq!(titles(&grace, "unread").await, ["Later"]);
     assert_eq!(titles(&grace, "read").await, ["Of both", "First"]);
 
     // A later event makes a change unread again, but not one's own.
     let path = format!("/changes/{first}");
-    owner
-        .post_form(&path, &[("status", "in_progress")])
-        .await
-        .is(303);
+    owner.submit(&path, &[("status", "in_progress")]).await;
     wait_for_notifications(&app).await;
     assert_eq!(titles(&grace, "unread").await, ["First", "Later"]);
     let page = grace.get("/notifications").await.text;
     assert_contains(&page, "in progress by <bdi>");
     let before = titles(&owner, "unread").await;
     grace
-        .post_form("/notifications/read", &[("until", "9999999999999")])
-        .await
-        .is(303);
-    grace
-        .post_form(&path, &[("status", "completed")])
-        .await
-        .is(303);
+        .submit("/notifications/read", &[("until", "9999999999999")])
+        .await;
+    grace.submit(&path, &[("status", "completed")]).await;
     wait_for_notifications(&app).await;
     assert!(titles(&grace, "unread").await.is_empty());
     let after = titles(&owner, "unread").await;
@@ -201,15 +193,12 @@ async fn subscribers_are_notified_of_what_others_do(app: TestApp) {
     assert_eq!(after.len(), before.len());
 
     // Deleted changes are still listed, and no more follow once it is stopped.
-    owner
-        .post_form(&format!("{path}/delete"), &[])
-        .await
-        .is(303);
+    owner.submit(&format!("{path}/delete"), &[]).await;
     wait_for_notifications(&app).await;
     let page = grace.get("/notifications").await.text;
     assert_contains(&page, "deleted by <bdi>");
     let stop = format!("/services/{payments}/subscription/stop");
-    grace.post_form(&stop, &[]).await.is(303);
+    grace.submit(&stop, &[]).await;
     grace.post_form(&stop, &[]).await.is(404);
     change(&app, &payments, "After the end", "high").await;
     wait_for_notifications(&app).await;
@@ -225,7 +214,7 @@ async fn notifications_end_with_the_membership(app: TestApp) {
     wait_for_notifications(&app).await;
     assert_eq!(unread(&grace.browser).await, "1");
     let remove = format!("/settings/members/{}/remove", grace.id);
-    owner.post_form(&remove, &[]).await.is(303);
+    owner.submit(&remove, &[]).await;
     change(&app, &payments, "After", "low").await;
     wait_for_notifications(&app).await;
     // Neither comes back with the person.
@@ -249,7 +238,7 @@ async fn subscriptions_are_in_the_activity_log(app: TestApp) {
     let payments = create_service(&app, "payments").await;
     let path = format!("/services/{payments}/subscription");
     for risk in ["low", "low", "high"] {
-        owner.post_form(&path, &[("min_risk", risk)]).await.is(303);
+        owner.submit(&path, &[("min_risk", risk)]).await;
     }
     let account = owner.get("/account").await.text;
     assert_contains(&account, &path);

@@ -101,9 +101,7 @@ async fn the_overview_says_why_changes_were_rolled_back(app: TestApp) {
     let key = app.key();
     let id = key.completed_change("Deploy payments").await;
     let undo = json!({ "status": "rolled_back", "reason": "cards <time> out" });
-    key.patch(&format!("/api/changes/{id}"), undo)
-        .await
-        .data(200);
+    key.update(&format!("/api/changes/{id}"), undo).await;
     let old = json!({
         "title": "Long ago", "status": "rolled_back", "occurred_at": "2026-01-01T00:00:00Z",
     });

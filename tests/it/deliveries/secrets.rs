@@ -51,11 +51,7 @@ async fn keys_are_replaced_while_the_service_runs(mut app: TestApp) {
         ("url", &later),
         ("events", "change.created"),
     ];
-    app.browser()
-        .await
-        .post_form(INTEGRATIONS, &fields)
-        .await
-        .is(303);
+    app.browser().await.submit(INTEGRATIONS, &fields).await;
     app.restart_with(&ALLOWED).await;
     app.key().change("Deploy again").await;
     let requests = receiver.wait_for(5).await;

@@ -332,7 +332,7 @@ async fn run_servers(app: &TestApp, database: &str) {
     let id = clients[0].change("behind the pooler").await;
     let path = format!("/api/changes/{id}");
     let title = json!({ "title": "Behind pgbouncer" });
-    clients[1].patch(&path, title).await.is(200);
+    clients[1].update(&path, title).await;
     for client in [&clients[0], &clients[1], &app.key()] {
         let change = client.get(&path).await.data(200);
         assert_eq!(change["title"], "Behind pgbouncer");

@@ -173,10 +173,7 @@ async fn deliveries_update_live(mut app: TestApp, browser: Chromium) {
     let sequence = sequence.as_str().expect("a delivery").to_owned();
     let top = browser.script("return window.scrollY").await;
     let replayed = [("sequence", &*sequence)];
-    owner
-        .post_form(&format!("{path}/replay"), &replayed)
-        .await
-        .is(303);
+    owner.submit(&format!("{path}/replay"), &replayed).await;
     let in_row = |state: &str| format!("[data-key='{sequence}'] .status.{state}");
     browser.wait_for(&in_row("in_progress")).await;
     assert_eq!(browser.texts("dl.facts dd").await[4], "1", "it is queued");

@@ -45,10 +45,7 @@ async fn deliveries_are_paged_and_replayed(app: TestApp) {
     // None has failed for good.
     let failed = format!("{path}?failed=1");
     assert_eq!(listed(&owner.get(&failed).await.text), (0, None));
-    owner
-        .post_form(&format!("{path}/disable"), &[])
-        .await
-        .is(303);
+    owner.submit(&format!("{path}/disable"), &[]).await;
     app.execute("UPDATE deliveries SET state = 'dead', is_claimed = 0")
         .await;
     let page = owner.get(&failed).await.text;
@@ -63,10 +60,7 @@ async fn deliveries_are_paged_and_replayed(app: TestApp) {
     answer.is(303);
     let page = owner.get(answer.header("location")).await.text;
     assert_contains(&page, "Replay all failed (54)");
-    owner
-        .post_form(&format!("{path}/replay-dead"), &[])
-        .await
-        .is(303);
+    owner.submit(&format!("{path}/replay-dead"), &[]).await;
     assert_eq!(listed(&owner.get(&failed).await.text), (0, None));
     let list = owner.get(PATH).await.text;
     assert_contains(&list, "data-label=\"Queued\" class=\"number\">55<");
