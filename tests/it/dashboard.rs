@@ -46,7 +46,7 @@ const MENU: &str = "details.person";
 
 /// Signs in with the form, and waits for the overview.
 pub(crate) async fn sign_in(browser: &Chromium, app: &TestApp, organization: &Organization) {
-    browser.open(&format!("{}/sign-in", app.url())).await;
+    browser.open(&app.at("/sign-in")).await;
     try_sign_in(browser, &organization.email, &organization.password).await;
     browser.wait_for(MENU).await;
     assert_eq!(browser.path().await, "/");
@@ -149,7 +149,7 @@ impl Resources {
         let invitation = between(&members, "/settings/members/invitations/", "/").to_owned();
         let (_, token) = link.rsplit_once('/').expect("a token");
         let view = [("name", "Saved by its owner"), ("query", "risk_level=low")];
-        owner.post_form("/views", &view).await.is(303);
+        owner.submit("/views", &view).await;
         let views = owner.get("/views").await.text;
         let view = between(&views, "action=\"/views/", "\"").to_owned();
         // A webhook: its page has everything.

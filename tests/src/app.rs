@@ -130,6 +130,11 @@ impl TestApp {
         format!("http://{}", self.server.address)
     }
 
+    /// Returns the URL of a path of the service.
+    pub fn at(&self, path: &str) -> String {
+        self.url() + path
+    }
+
     /// Returns a client without a key or a session.
     pub fn anonymous(&self) -> TestClient {
         TestClient::new(&self.server.address)

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Method, RequestBuilder};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 /// Sends requests to one service, each with the same headers.
@@ -122,6 +123,22 @@ impl TestClient {
     /// Creates a record, which must succeed, and returns its id.
     pub async fn create(&self, path: &str, body: Value) -> String {
         text(&self.post(path, body).await.data(201)["id"])
+    }
+
+    /// Creates changes with one request, which must succeed.
+    pub async fn create_changes(&self, changes: impl Serialize) {
+        let body = json!({ "changes": changes });
+        self.post("/api/changes/bulk", body).await.is(201);
+    }
+
+    /// Updates a record, which must succeed, and returns it.
+    pub async fn update(&self, path: &str, body: Value) -> Value {
+        self.patch(path, body).await.data(200)
+    }
+
+    /// Posts a form, which must succeed and lead to another page.
+    pub async fn submit(&self, path: &str, fields: &[(&str, &str)]) {
+        self.post_form(path, fields).await.is(303);
     }
 }
 
@@ -286,6 +303,20 @@ fn violations(problem: &Value) -> Vec<(String, String)> {
     }
     pairs.sort();
     pairs
+}
+
+/// Requires that a text contains another one.
+#[track_caller]
+pub fn assert_contains(text: &(impl AsRef<str> + ?Sized), expected: impl AsRef<str>) {
+    let (text, expected) = (text.as_ref(), expected.as_ref());
+    assert!(text.contains(expected), "no {expected:?}: {text}");
+}
+
+/// Requires that a text does not contain another one.
+#[track_caller]
+pub fn assert_lacks(text: &(impl AsRef<str> + ?Sized), unexpected: impl AsRef<str>) {
+    let (text, unexpected) = (text.as_ref(), unexpected.as_ref());
+    assert!(!text.contains(unexpected), "{unexpected:?}: {text}");
 }
 
 /// Returns the names of an object's members, sorted.

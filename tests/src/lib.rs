@@ -36,7 +36,9 @@ mod transaction_pooler;
 pub mod watchdog;
 
 pub use app::{Engine, KEY_NAME, Organization, TestApp, sign_in};
-pub use client::{TestClient, TestResponse, each, form, keys, send, text};
+pub use client::{
+    TestClient, TestResponse, assert_contains, assert_lacks, each, form, keys, send, text,
+};
 pub use database::Db;
 pub use demo::Demo;
 pub use faulty_proxy::{FaultyProxy, ProxyMode};
@@ -59,17 +61,32 @@ pub use transaction_pooler::{NamedStatements, TransactionPooler, UnknownParamete
 /// process of its own, which they can kill and whose log they can read.
 #[macro_export]
 macro_rules! on_both {
-    (process: $($with_process:ident),+ $(,)?) => {
-        $crate::on_both!(; process: $($with_process),+);
-    };
-    ($($test:ident),* $(,)? $(; process: $($with_process:ident),+ $(,)?)?) => {
+    ($($tests:tt)*) => {
         mod sqlite {
-            $($crate::test_on!($test, new, $crate::Engine::Sqlite);)*
-            $($($crate::test_on!($with_process, with_process, $crate::Engine::Sqlite);)+)?
+            $crate::tests_on!(std::iter::once($crate::Engine::Sqlite); $($tests)*);
         }
         mod postgres {
-            $($crate::test_on!($test, new, $crate::Engine::Postgres);)*
-            $($($crate::test_on!($with_process, with_process, $crate::Engine::Postgres);)+)?
+            $crate::tests_on!(std::iter::once($crate::Engine::Postgres); $($tests)*);
+        }
+    };
+}
+
+/// Runs tests of what only SQLite does, as `sqlite_only::name`, like [`on_both!`].
+#[macro_export]
+macro_rules! on_sqlite {
+    ($($tests:tt)*) => {
+        mod sqlite_only {
+            $crate::tests_on!(std::iter::once($crate::Engine::Sqlite); $($tests)*);
+        }
+    };
+}
+
+/// Runs tests of what only PostgreSQL does, as `postgres_only::name`, like [`on_both!`].
+#[macro_export]
+macro_rules! on_postgres {
+    ($($tests:tt)*) => {
+        mod postgres_only {
+            $crate::tests_on!(std::iter::once($crate::Engine::Postgres); $($tests)*);
         }
     };
 }
@@ -78,43 +95,82 @@ macro_rules! on_both {
 /// not the subject; `CHANGELOG_TEST_ENGINES=all` runs them on PostgreSQL too.
 #[macro_export]
 macro_rules! on_one {
-    (process: $($with_process:ident),+ $(,)?) => {
-        $crate::on_one!(; process: $($with_process),+);
-    };
-    ($($test:ident),* $(,)? $(; process: $($with_process:ident),+ $(,)?)?) => {
+    ($($tests:tt)*) => {
         mod one_engine {
-            $($crate::test_on!($test, new, $crate::Engine::Sqlite, $crate::Engine::Postgres);)*
-            $($($crate::test_on!(
-                $with_process,
-                with_process,
-                $crate::Engine::Sqlite,
-                $crate::Engine::Postgres
-            );)+)?
+            $crate::tests_on!($crate::engines(); $($tests)*);
         }
     };
 }
 
-/// Defines a test that runs on one engine, and on a second one if all engines are
-/// requested.
+/// Runs each test as `in_browser::name` with a Chromium, on the engines of [`on_one!`];
+/// those behind `without_scripts:` as `without_scripts::name` with JavaScript disabled.
+#[macro_export]
+macro_rules! in_browser {
+    (without_scripts: $($test:ident),+ $(,)?) => {
+        mod without_scripts {
+            $($crate::test_in!($test, without_scripts);)+
+        }
+    };
+    ($($test:ident),+ $(,)?) => {
+        mod in_browser {
+            $($crate::test_in!($test, start);)+
+        }
+    };
+}
+
+/// Defines tests that run on engines.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! tests_on {
+    ($engines:expr; process: $($test:ident),+ $(,)?) => {
+        $($crate::test_on!($test, with_process, $engines);)+
+    };
+    ($engines:expr; $($test:ident),* $(,)? $(; process: $($with_process:ident),+ $(,)?)?) => {
+        $($crate::test_on!($test, new, $engines);)*
+        $($($crate::test_on!($with_process, with_process, $engines);)+)?
+    };
+}
+
+/// Defines a test that runs on engines.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! test_on {
-    ($test:ident, $start:ident, $engine:expr $(, $second:expr)?) => {
+    ($test:ident, $start:ident, $engines:expr) => {
         #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
         async fn $test() {
-            if let Some(app) = $crate::TestApp::$start($engine).await {
-                super::$test(app).await;
+            for engine in $engines {
+                if let Some(app) = $crate::TestApp::$start(engine).await {
+                    super::$test(app).await;
+                }
             }
-            $(if $crate::runs_all_engines()
-                && let Some(app) = $crate::TestApp::$start($second).await
-            {
-                super::$test(app).await;
-            })?
         }
     };
 }
 
-/// Returns whether `CHANGELOG_TEST_ENGINES=all` requests every test on both engines.
-pub fn runs_all_engines() -> bool {
-    std::env::var("CHANGELOG_TEST_ENGINES").is_ok_and(|engines| engines == "all")
+/// Defines a test that uses a browser.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! test_in {
+    ($test:ident, $start:ident) => {
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn $test() {
+            for engine in $crate::engines() {
+                if let Some(browser) = $crate::chromium::Chromium::$start().await
+                    && let Some(app) = $crate::TestApp::new(engine).await
+                {
+                    super::$test(app, browser).await;
+                }
+            }
+        }
+    };
+}
+
+/// Returns the engine of tests whose subject is not the database; both if
+/// `CHANGELOG_TEST_ENGINES=all` requests them.
+pub fn engines() -> Vec<Engine> {
+    let mut engines = vec![Engine::Sqlite];
+    if std::env::var("CHANGELOG_TEST_ENGINES").is_ok_and(|engines| engines == "all") {
+        engines.push(Engine::Postgres);
+    }
+    engines
 }

@@ -147,7 +147,7 @@ async fn every_update_records_the_changed_fields(app: TestApp) {
         ),
     ] {
         let path = format!("{path}/{id}");
-        key.patch(&path, body.clone()).await.is(200);
+        key.update(&path, body.clone()).await;
         let found = entries(&browser, resource).await;
         assert_eq!(found.len(), 2, "{found:?}");
         assert_entry(&found[0], "updated", id, label, &key_actor());
@@ -162,14 +162,14 @@ async fn every_update_records_the_changed_fields(app: TestApp) {
         }
         assert_eq!(recorded, changes);
         // Neither the same update again nor an empty one changes anything.
-        key.patch(&path, body).await.is(200);
-        key.patch(&path, json!({})).await.is(200);
+        key.update(&path, body).await;
+        key.update(&path, json!({})).await;
         assert_eq!(entries(&browser, resource).await.len(), 2);
     }
     // Each status change is recorded.
     let path = format!("/api/changes/{change}");
     for status in ["planned", "in_progress", "completed"] {
-        key.patch(&path, json!({ "status": status })).await.is(200);
+        key.update(&path, json!({ "status": status })).await;
     }
     let found = entries(&browser, "change").await;
     let moves: Vec<&Value> = found[..3]

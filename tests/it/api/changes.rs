@@ -190,7 +190,7 @@ async fn services_and_hosts_can_be_named(app: TestApp) {
             name(&service, "name", "billing"),
             name(&host, "hostname", "web-9"),
         ] {
-            key.patch(&path, patch).await.data(200);
+            key.update(&path, patch).await;
         }
         let again = send(path, body).await;
         assert_eq!(again.header("idempotent-replayed"), "true", "{path}");
@@ -208,7 +208,7 @@ async fn services_and_hosts_can_be_named(app: TestApp) {
             name(&service, "name", "Payments"),
             name(&host, "hostname", "web-1"),
         ] {
-            key.patch(&path, patch).await.data(200);
+            key.update(&path, patch).await;
         }
     }
     // Another organization's names are not found.
@@ -297,13 +297,11 @@ async fn a_change_includes_its_service_and_host(app: TestApp) {
     let path = format!("/api/changes/{id}");
     // The change has their current names.
     let service = format!("/api/services/{}", linked.service);
-    key.patch(&service, json!({ "name": "billing", "color": "#fff" }))
-        .await
-        .is(200);
+    key.update(&service, json!({ "name": "billing", "color": "#fff" }))
+        .await;
     let host = format!("/api/hosts/{}", linked.host);
-    key.patch(&host, json!({ "hostname": "web-2", "environment": null }))
-        .await
-        .is(200);
+    key.update(&host, json!({ "hostname": "web-2", "environment": null }))
+        .await;
     let change = key.get(&path).await.data(200);
     let service = json!({ "id": linked.service, "name": "billing", "color": "#fff" });
     assert_eq!(change["service"], service);
@@ -526,7 +524,7 @@ async fn a_new_commit_does_not_keep_the_time_of_the_old_one(app: TestApp) {
         ),
         (json!({ "commit": null }), json!(null)),
     ] {
-        let changed = key.patch(&path, patch.clone()).await.data(200);
+        let changed = key.update(&path, patch.clone()).await;
         assert_eq!(changed["committed_at"], expected, "{patch}");
     }
 }
@@ -562,7 +560,7 @@ async fn any_status_transition_is_allowed(app: TestApp) {
     let all = ["planned", "in_progress", "completed", "rolled_back"];
     for from in all {
         for to in all {
-            key.patch(&path, json!({ "status": from })).await.is(200);
+            key.update(&path, json!({ "status": from })).await;
             let answer = key.patch(&path, json!({ "status": to })).await;
             assert_eq!(answer.data(200)["status"], to, "from {from}");
         }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use changelog_tests::{TestApp, on_both, text};
+use changelog_tests::{TestApp, assert_contains, on_both, text};
 
 on_both!(
     changes_are_points_and_regions,
@@ -44,14 +44,8 @@ async fn changes_are_points_and_regions(app: TestApp) {
     assert_eq!(deploy["title"], "Deploy <b>payments</b> & more");
     assert_eq!(deploy["tags"], "high,failed,prod,pay  ments");
     let html = text(&deploy["text"]);
-    assert!(
-        html.contains("Deploy &lt;b&gt;payments&lt;/b&gt; &amp; more</a>"),
-        "{html}"
-    );
-    assert!(
-        html.contains("high risk, failed, pay, ments, prod, by "),
-        "{html}"
-    );
+    assert_contains(&html, "Deploy &lt;b&gt;payments&lt;/b&gt; &amp; more</a>");
+    assert_contains(&html, "high risk, failed, pay, ments, prod, by ");
     assert!(
         html.starts_with(&format!("<a href=\"{}/changes/", app.url())),
         "{html}"
@@ -88,9 +82,7 @@ async fn neighbors_are_merged_and_older_ones_counted(app: TestApp) {
             json!({ "title": format!("Deploy {part} {number}"), "status": "completed", "occurred_at": at })
         };
         let changes: Vec<Value> = (0..300).map(change).collect();
-        key.post("/api/changes/bulk", json!({ "changes": changes }))
-            .await
-            .is(201);
+        key.create_changes(changes).await;
     }
     let all = annotations(&app, "max=10").await;
     assert_eq!(all.len(), 11);
@@ -126,7 +118,7 @@ async fn invalid_parameters_are_refused(app: TestApp) {
         let refused = key.get(&format!("{PATH}?{query}")).await;
         refused.is(400);
         let name = query.split('=').next().unwrap_or_default();
-        assert!(refused.text.contains(name), "{}", refused.text);
+        assert_contains(&refused.text, name);
     }
     app.anonymous().get(PATH).await.is(401);
 }

@@ -53,10 +53,7 @@ async fn each_move_has_who_and_when(app: TestApp) {
     app.admin(&["key", "revoke", &text(&second["id"])]);
     let browser = app.browser().await;
     let form = [("title", "Switch payments"), ("status", "completed")];
-    browser
-        .post_form(&format!("/changes/{id}"), &form)
-        .await
-        .is(303);
+    browser.submit(&format!("/changes/{id}"), &form).await;
 
     let second = json!({ "type": "api_key", "name": second["name"], "id": second["id"] });
     let organization = &app.organization;
@@ -142,9 +139,9 @@ async fn the_present_name_of_a_person_is_shown(app: TestApp) {
     let id = app.key().change("Deploy").await;
     let path = format!("/changes/{id}");
     let form = [("title", "Deploy one")];
-    browser.post_form(&path, &form).await.is(303);
+    browser.submit(&path, &form).await;
     let form = [("name", "Ada C.")];
-    browser.post_form("/account", &form).await.is(303);
+    browser.submit("/account", &form).await;
     let history = history(&app.key(), &id).await;
     let names: Vec<&Value> = each(&history["entries"], "by")
         .into_iter()
@@ -191,10 +188,7 @@ async fn only_changes_of_the_organization_have_a_history(app: TestApp) {
     let browser = app.browser().await;
     browser.get(&path).await.problem(401, "unauthorized");
     // A deleted change has none.
-    browser
-        .post_form(&format!("/changes/{id}/delete"), &[])
-        .await
-        .is(303);
+    browser.submit(&format!("/changes/{id}/delete"), &[]).await;
     key.get(&path).await.problem(404, "not_found");
 }
 

@@ -37,9 +37,7 @@ async fn count(key: &TestClient, query: &str) -> u64 {
 }
 
 async fn patch(key: &TestClient, id: &str, body: Value) -> Value {
-    key.patch(&format!("/api/changes/{id}"), body)
-        .await
-        .data(200)
+    key.update(&format!("/api/changes/{id}"), body).await
 }
 
 fn at(ago: TimeDelta) -> String {

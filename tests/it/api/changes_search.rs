@@ -165,9 +165,8 @@ async fn a_changed_title_is_found_by_its_new_words(app: TestApp) {
     let id = key.change("Deploy api").await;
     key.change("Deploy web").await;
     let path = format!("/api/changes/{id}");
-    key.patch(&path, json!({ "title": "Rückbau der API" }))
-        .await
-        .is(200);
+    key.update(&path, json!({ "title": "Rückbau der API" }))
+        .await;
     assert_eq!(
         search(&key, "deploy").await,
         (1, vec!["Deploy web".to_owned()])

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use changelog_tests::event_stream::EventStream;
-use changelog_tests::{Engine, TestApp, TestClient, each, on_both, send, signal, text};
+use changelog_tests::{TestApp, TestClient, each, on_both, on_postgres, send, signal, text};
 
 const PATH: &str = "/api/changes/stream";
 /// The limit on streams of one organization.
@@ -30,6 +30,7 @@ on_both!(
     the_sdk_reconnects_after_a_kill,
     chlog_watch_reconnects_after_a_kill,
 );
+on_postgres!(process: a_stream_sends_changes_recorded_by_another_server);
 
 async fn open(caller: &TestClient, query: &str) -> EventStream {
     EventStream::open(caller.request("GET", &format!("{PATH}?{query}"))).await
@@ -71,14 +72,11 @@ async fn changes_are_sent_as_they_are_recorded(app: TestApp) {
     assert_eq!(events.titles(3).await, ["late", "one of two", "two of two"]);
     // Changes from the dashboard are sent too; updates are not.
     let patch = json!({ "status": "completed" });
-    key.patch(&format!("/api/changes/{id}"), patch)
-        .await
-        .is(200);
+    key.update(&format!("/api/changes/{id}"), patch).await;
     let browser = app.browser().await;
     browser
-        .post_form("/changes", &[("title", "by a person")])
-        .await
-        .is(303);
+        .submit("/changes", &[("title", "by a person")])
+        .await;
     assert_eq!(events.titles(1).await, ["by a person"]);
     assert_eq!(others.titles(1).await, ["elsewhere"]);
 
@@ -266,11 +264,7 @@ async fn the_number_of_streams_is_limited(app: TestApp) {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stream_sends_changes_recorded_by_another_server() {
-    let Some(app) = TestApp::with_process(Engine::Postgres).await else {
-        return;
-    };
+async fn a_stream_sends_changes_recorded_by_another_server(app: TestApp) {
     let server = app.another_server(&[]).await;
     let other = TestClient::new(&server.address).with("x-api-key", &app.organization.key);
     let key = app.key();

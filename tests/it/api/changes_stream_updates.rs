@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::changes_stream::{ChlogWatch, first_line};
 use changelog_tests::event_stream::{Event, EventStream};
 use changelog_tests::shapes::assert_id;
-use changelog_tests::{Engine, TestApp, TestClient, keys, on_both, text};
+use changelog_tests::{TestApp, TestClient, keys, on_both, on_postgres, text};
 
 const PATH: &str = "/api/changes/stream";
 const BOTH: &str = "/api/changes/stream?events=created,updated";
@@ -28,6 +28,7 @@ on_both!(
     process:
     a_reconnected_stream_misses_no_event_after_a_kill,
 );
+on_postgres!(process: updates_by_another_server_are_sent_at_once);
 
 async fn open(caller: &TestClient, path: &str) -> EventStream {
     let mut events = EventStream::open(caller.request("GET", path)).await;
@@ -100,10 +101,7 @@ async fn updates_are_sent_with_what_they_changed(app: TestApp) {
     // Updates in the dashboard, too.
     let browser = app.browser().await;
     let form = [("title", "Switch payments back"), ("status", "rolled_back")];
-    browser
-        .post_form(&format!("/changes/{id}"), &form)
-        .await
-        .is(303);
+    browser.submit(&format!("/changes/{id}"), &form).await;
     let event = events.update().await;
     assert_eq!(event.data["changes"]["title"]["to"], "Switch payments back");
     assert_eq!(event.data["change"]["status"], "rolled_back");
@@ -201,7 +199,7 @@ async fn updates_of_deleted_changes_are_not_sent(app: TestApp) {
     }
     let browser = app.browser().await;
     let delete = format!("/changes/{gone}/delete");
-    browser.post_form(&delete, &[]).await.is(303);
+    browser.submit(&delete, &[]).await;
     let mut events = open_after(&key, BOTH, &beginning).await;
     assert_eq!(events.titles(1).await, ["kept"]);
     assert_eq!(events.update().await.data["change"]["title"], "kept");
@@ -218,11 +216,7 @@ async fn updates_are_sent_at_once(app: TestApp) {
     assert_sent_at_once(&[&key], &id, &mut [events]).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn updates_by_another_server_are_sent_at_once() {
-    let Some(app) = TestApp::with_process(Engine::Postgres).await else {
-        return;
-    };
+async fn updates_by_another_server_are_sent_at_once(app: TestApp) {
     let server = app.another_server(&[]).await;
     let other = TestClient::new(&server.address).with("x-api-key", &app.organization.key);
     let key = app.key();

@@ -6,9 +6,12 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use changelog_tests::shapes::assert_recent;
-use changelog_tests::{Engine, Postgres, TestApp, TestClient, TestResponse, keys, on_both, send};
+use changelog_tests::{
+    Postgres, TestApp, TestClient, TestResponse, assert_lacks, keys, on_both, on_sqlite, send,
+};
 
 on_both!(a_healthy_service_reports_ok);
+on_sqlite!(process: a_missing_sqlite_file_is_reported);
 
 async fn a_healthy_service_reports_ok(app: TestApp) {
     for caller in [app.anonymous(), app.with_key("chlog_wrong"), app.key()] {
@@ -42,7 +45,7 @@ fn assert_degraded(answer: &TestResponse, app: &TestApp) {
     let error = health["error"].as_str().expect("a phrase");
     assert_ne!(error, "");
     for secret in ["sqlite", "postgres", "127.0.0.1", "/"] {
-        assert!(!error.contains(secret), "{error}");
+        assert_lacks(&error, secret);
     }
     assert!(!answer.text.contains(&app.database));
 }
@@ -146,18 +149,10 @@ async fn an_unreachable_postgres_is_reported_in_time() {
     drop(postgres);
     assert_degraded_in_time(&app).await;
     assert_unavailable(&key, &browser).await;
-    assert!(
-        !app.server.log().contains("panicked"),
-        "{}",
-        app.server.log()
-    );
+    assert_lacks(&app.server.log(), "panicked");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_missing_sqlite_file_is_reported() {
-    let app = TestApp::with_process(Engine::Sqlite)
-        .await
-        .expect("SQLite is built in");
+async fn a_missing_sqlite_file_is_reported(app: TestApp) {
     let key = app.key();
     key.change("before").await;
     let away = app.folder().join("away.db");

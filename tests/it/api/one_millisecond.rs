@@ -3,7 +3,9 @@
 use serde_json::json;
 use sqlx::{Connection, SqliteConnection};
 
-use changelog_tests::{Engine, TestApp, each};
+use changelog_tests::{TestApp, each, on_sqlite};
+
+on_sqlite!(process: a_full_millisecond_is_refused_until_keys_are_free);
 
 /// Fills a millisecond of 2025 with changes of the newest organization.
 const FILL: &str = "
@@ -16,11 +18,7 @@ SELECT (1735689600000 << 20) + n, (SELECT id FROM organizations ORDER BY id DESC
     CAST(n AS BLOB), 'low', 'planned', '', '{}' FROM n;
 COMMIT";
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_full_millisecond_is_refused_until_keys_are_free() {
-    let app = TestApp::with_process(Engine::Sqlite)
-        .await
-        .expect("SQLite is built in");
+async fn a_full_millisecond_is_refused_until_keys_are_free(app: TestApp) {
     app.second_organization();
     let mut db = SqliteConnection::connect(&app.database)
         .await
@@ -43,9 +41,7 @@ async fn a_full_millisecond_is_refused_until_keys_are_free() {
         key.post("/api/changes", body(&title)).await.is(201);
     }
     let many: Vec<_> = (0..100).map(|n| body(&format!("of many {n}"))).collect();
-    key.post("/api/changes/bulk", json!({ "changes": many }))
-        .await
-        .is(201);
+    key.create_changes(many).await;
     let list = key.get("/api/changes?per_page=100").await.body(200);
     assert_eq!(list["count"], 105);
     for at in each(&list["data"], "occurred_at") {

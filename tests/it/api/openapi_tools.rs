@@ -49,7 +49,7 @@ async fn a_python_client_is_generated_and_works(app: TestApp) {
     let Some(bin) = tool("python/bin") else {
         return;
     };
-    let document = format!("{}/api/openapi.json", app.url());
+    let document = app.at("/api/openapi.json");
     let mut generate = Command::new(bin.join("openapi-python-client"));
     // It formats the client with ruff, which it looks for in PATH.
     let path = std::env::var("PATH").unwrap_or_default();
@@ -82,7 +82,7 @@ async fn a_typescript_client_is_generated_and_works(app: TestApp) {
         node
     };
     let mut generate = node("node_modules/openapi-typescript/bin/cli.js");
-    generate.arg(format!("{}/api/openapi.json", app.url()));
+    generate.arg(app.at("/api/openapi.json"));
     generate.args(["--output", "api.ts"]);
     succeed(&app, generate);
     succeed(&app, node("node_modules/typescript/bin/tsc"));
@@ -108,11 +108,7 @@ async fn schemathesis_finds_no_failure_and_has_no_warning(app: TestApp) {
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .env("SCHEMATHESIS_HOOKS", "hooks")
         .args(["--config-file", &format!("{SOURCES}/schemathesis.toml")])
-        .args([
-            "run",
-            &format!("{}/api/openapi.json", app.url()),
-            "--no-color",
-        ])
+        .args(["run", &app.at("/api/openapi.json"), "--no-color"])
         .args(["--header", &format!("x-api-key:{}", app.organization.key)]);
     let printed = succeed(&app, command);
     assert!(!printed.contains("WARNINGS"), "{printed}");

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use changelog_tests::{TestApp, each, on_both, send, text};
+use changelog_tests::{TestApp, assert_contains, assert_lacks, each, on_both, send, text};
 
 on_both!(
     hosts_and_services_are_limited,
@@ -45,10 +45,8 @@ async fn hosts_and_services_are_limited(mut app: TestApp) {
             .json(&json!({ field: "one too many" }));
         let problem = send(keyed).await.problem(403, "quota_exceeded");
         let detail = text(&problem["detail"]);
-        assert!(
-            detail.contains(&format!("has {limit} ")) && detail.contains(flag),
-            "{detail}"
-        );
+        assert_contains(&detail, &format!("has {limit} "));
+        assert_contains(&detail, flag);
         let list = key.get(path).await.data(200);
         assert_eq!(list.as_array().map(Vec::len), Some(limit));
     }
@@ -85,10 +83,10 @@ async fn members_and_keys_are_limited(mut app: TestApp) {
     invite("bob@example.com").await.is(200);
     let refused = invite("carol@example.com").await;
     refused.is(403);
-    assert!(refused.text.contains("--max-members"), "{}", refused.text);
+    assert_contains(&refused.text, "--max-members");
     let refused = make_key("second").await;
     refused.is(403);
-    assert!(refused.text.contains("--max-api-keys"), "{}", refused.text);
+    assert_contains(&refused.text, "--max-api-keys");
     // The operator may exceed the quota, and revoked keys do not count.
     let second = app.create_key(&[]);
     for id in [text(&second["id"]), app.organization.key_id.clone()] {
@@ -156,15 +154,12 @@ async fn long_strings_are_shortened_in_the_log(app: TestApp) {
     let id = key.change("a change with long strings").await;
     let path = format!("/api/changes/{id}");
     let long = |letter: &str| letter.repeat(20_000);
-    key.patch(&path, json!({ "impact": long("a") }))
-        .await
-        .is(200);
-    key.patch(
+    key.update(&path, json!({ "impact": long("a") })).await;
+    key.update(
         &path,
         json!({ "impact": long("é"), "title": "b".repeat(300) }),
     )
-    .await
-    .is(200);
+    .await;
     assert_eq!(key.get(&path).await.data(200)["impact"], long("é"));
     let browser = app.browser().await;
     let entries = browser.get("/api/activity?resource=change&limit=2").await;
@@ -180,7 +175,7 @@ async fn long_strings_are_shortened_in_the_log(app: TestApp) {
     assert_eq!(changes["title"]["to"], "b".repeat(300));
     let page = browser.get(&format!("/changes/{id}")).await;
     page.is(200);
-    assert!(!page.text.contains("excerpt"), "{}", page.text);
+    assert_lacks(&page.text, "excerpt");
 }
 
 async fn a_name_with_nul_is_refused(app: TestApp) {

@@ -125,7 +125,7 @@ async fn every_field_can_be_updated(app: TestApp) {
         assert_eq!(answer.data(200), expected, "{field}");
         assert_eq!(key.get(&path).await.data(200), expected, "{field}");
     }
-    assert_eq!(key.patch(&path, json!({})).await.data(200), expected);
+    assert_eq!(key.update(&path, json!({})).await, expected);
 }
 
 async fn null_clears_optional_fields(app: TestApp) {
@@ -187,7 +187,7 @@ async fn services_depend_on_services(app: TestApp) {
         (json!({ "depends_on": [mail] }), json!([mail])),
         (json!({ "depends_on": [] }), json!([])),
     ] {
-        let updated = key.patch(&path, patch.clone()).await.data(200);
+        let updated = key.update(&path, patch.clone()).await;
         assert_eq!(updated["depends_on"], expected, "{patch}");
         assert_eq!(key.get(&path).await.data(200), updated, "{patch}");
     }
@@ -199,9 +199,7 @@ async fn dependencies_are_in_the_activity_log(app: TestApp) {
     let path = format!("/api/services/{ledger}");
     for _ in 0..2 {
         // The second time nothing changes.
-        key.patch(&path, json!({ "depends_on": [mail] }))
-            .await
-            .is(200);
+        key.update(&path, json!({ "depends_on": [mail] })).await;
     }
     let browser = app.browser().await;
     let entries = browser

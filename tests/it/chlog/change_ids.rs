@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::chlog::run::{run_on_terminal, set_terminal_environment};
 use crate::chlog::{ChlogOutput, chlog};
-use changelog_tests::{TestApp, on_one, programs, text};
+use changelog_tests::{TestApp, assert_contains, assert_lacks, on_one, programs, text};
 
 on_one!(
     an_id_may_be_shortened,
@@ -52,7 +52,7 @@ async fn an_id_may_be_shortened(app: TestApp) {
     for part in [first.as_str(), "Deploy api", &second, "Deploy web"] {
         output.says(part);
     }
-    assert!(!output.stderr.contains("Revert"), "{}", output.stderr);
+    assert_lacks(&output.stderr, "Revert");
     chlog(&app, "show 00000000").exits_with(3);
     for invalid in ["0000000", "latest", "@first", ""] {
         chlog(&app, &format!("show '{invalid}'")).exits_with(2);
@@ -100,16 +100,14 @@ async fn a_change_is_chosen_on_a_terminal(app: TestApp) {
     };
     let (seen, code) = on_terminal(&["start"]);
     assert_eq!(code, 0, "{seen}");
-    assert!(
-        !seen.contains("Resize") && !seen.contains("Deploy"),
-        "{seen}"
-    );
+    assert_lacks(&seen, "Resize");
+    assert_lacks(&seen, "Deploy");
     assert_eq!(status("Move DNS").await, "in_progress");
     let (seen, code) = on_terminal(&["done"]);
     assert_eq!(code, 0, "{seen}");
-    assert!(!seen.contains("Deploy"), "{seen}");
+    assert_lacks(&seen, "Deploy");
     let (seen, _) = on_terminal(&["rollback"]);
-    assert!(seen.contains("Deploy api"), "{seen}");
+    assert_contains(&seen, "Deploy api");
 
     // Without a terminal, the command fails at once.
     for command in ["start", "done", "rollback", "show", "history"] {
@@ -154,7 +152,7 @@ async fn the_page_of_a_change_is_printed_and_opened(app: TestApp) {
     };
     let output = run(&["log", "Deploy api", "--status", "planned"]);
     let (id, rest) = output.split_once("  ").expect("columns");
-    let page = format!("{}/changes/{id}", app.url());
+    let page = app.at(&format!("/changes/{id}"));
     assert_eq!(rest, format!("planned  Deploy api\n{page}\n"));
     for (arguments, status) in [
         (&format!("start {id}"), "in progress"),

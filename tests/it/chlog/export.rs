@@ -142,10 +142,7 @@ async fn an_export_is_streamed_and_filtered(app: TestApp) {
     let changes: Vec<Value> = (0..250)
         .map(|n| json!({ "title": format!("Deploy {n}"), "risk_level": if n < 3 { "high" } else { "low" } }))
         .collect();
-    app.key()
-        .post("/api/changes/bulk", json!({ "changes": changes }))
-        .await
-        .is(201);
+    app.key().create_changes(changes).await;
     assert_eq!(chlog(&app, "export").succeeds().stdout.lines().count(), 250);
     let output = chlog(&app, "export --risk high").succeeds();
     assert_eq!(output.stdout.lines().count(), 3);

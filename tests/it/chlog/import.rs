@@ -6,7 +6,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::chlog::{ChlogOutput, chlog};
-use changelog_tests::{Organization, TestApp, on_one};
+use changelog_tests::{Organization, TestApp, assert_contains, on_one};
 
 on_one!(
     importing_a_file_again_adds_nothing,
@@ -213,7 +213,7 @@ async fn edited_changes_are_not_imported_again(app: TestApp) {
         .stdout;
     chlog(&app, &["start", id.trim()]).succeeds();
     let again = import().stderr;
-    assert!(again.contains("imported 0, skipped 230 "), "{again}");
+    assert_contains(&again, "imported 0, skipped 230 ");
     // A change of an export whose start has been corrected since.
     for format in ["ndjson", "csv"] {
         let exported = chlog(&app, &format!("export --format '{format}'"))
@@ -341,10 +341,8 @@ async fn an_interrupted_import_reports_its_progress(app: TestApp) {
     let output = child.wait_with_output().expect("an exit");
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(130), "{stderr}");
-    assert!(
-        stderr.contains("interrupted after") && stderr.contains("rerun the same command"),
-        "{stderr}"
-    );
+    assert_contains(&stderr, "interrupted after");
+    assert_contains(&stderr, "rerun the same command");
     let imported = count(&app).await;
     assert!(imported > 0 && imported < u64::from(COUNT), "{imported}");
     // The service may still be writing the last request.

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::chlog::run::{run_interactively, set_terminal_environment};
 use crate::chlog::{ChlogOutput, Line, chlog, newest};
-use changelog_tests::{TestApp, on_one, programs};
+use changelog_tests::{TestApp, assert_contains, on_one, programs};
 
 on_one!(
     a_title_of_several_lines_has_a_description,
@@ -139,7 +139,7 @@ async fn unknown_names_are_decided_on_a_terminal(app: TestApp) {
     let arguments = ["Deploy web", "--host", "web-1", "--no-input"];
     let (seen, code) = on_terminal(&arguments, &[]);
     assert_eq!(code, 3, "{seen}");
-    assert!(seen.contains("--create-missing"), "{seen}");
+    assert_contains(&seen, "--create-missing");
     let (seen, code) = on_terminal(&["--no-input"], &[]);
     assert_eq!(code, 2, "{seen}");
 }
@@ -172,10 +172,8 @@ async fn a_script_on_standard_input_is_not_read(app: TestApp) {
     let path = script.to_str().expect("a path");
     let (stdout, stderr) = run(&format!("<{path}"));
     assert_eq!(stdout, "the rest runs\n", "{stderr}");
-    assert!(
-        stderr.contains("a script?") && stderr.contains("-F -"),
-        "{stderr}"
-    );
+    assert_contains(&stderr, "a script?");
+    assert_contains(&stderr, "-F -");
     assert_eq!(app.key().get("/api/changes").await.body(200)["count"], 0);
     // A file that nobody has begun is a message.
     fs::write(&script, "Deploy api\nAll of it\n").expect("a file");
@@ -185,8 +183,6 @@ async fn a_script_on_standard_input_is_not_read(app: TestApp) {
     assert_eq!(newest(&app).await["title"], "Deploy api");
     // What cannot be recognized is explained.
     let help = chlog(&app, "log --help").succeeds().stdout;
-    assert!(
-        help.contains("bash -s") && help.contains("chlog log -F -"),
-        "{help}"
-    );
+    assert_contains(&help, "bash -s");
+    assert_contains(&help, "chlog log -F -");
 }

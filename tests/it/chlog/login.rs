@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use serde_json::json;
 
 use crate::chlog::ChlogOutput;
-use changelog_tests::{KEY_NAME, TestApp, keys, on_one, text};
+use changelog_tests::{KEY_NAME, TestApp, assert_contains, assert_lacks, keys, on_one, text};
 
 on_one!(
     health_needs_no_key,
@@ -288,20 +288,16 @@ async fn profiles_are_listed_and_switched(app: TestApp) {
     let settings = std::fs::read_to_string(&file).expect("text");
     assert!(settings.contains("# mine") && settings.contains("[profiles.far]"));
     let output = bare(&["auth", "list"]).succeeds().stdout;
-    assert!(
-        output.contains("other") && output.contains("no stored key"),
-        "{output}"
-    );
+    assert_contains(&output, "other");
+    assert_contains(&output, "no stored key");
     for key in [&other.key, &app.organization.key] {
-        assert!(
-            output.contains(&key[40..]) && !output.contains(key.as_str()),
-            "{output}"
-        );
+        assert_contains(&output, &key[40..]);
+        assert_lacks(&output, key.as_str());
     }
     // Without its key, the default profile would not exist.
     bare(&["auth", "logout"]).succeeds();
     let settings = std::fs::read_to_string(&file).expect("text");
-    assert!(settings.contains("profile = \"default\""), "{settings}");
+    assert_contains(&settings, "profile = \"default\"");
     // A default profile that does not exist does not stop what names its server.
     std::fs::write(&file, "profile = \"gone\"\n").expect("a file");
     bare(&["list"]).exits_with(2);
@@ -345,8 +341,8 @@ async fn the_organization_of_the_key_is_shown(app: TestApp) {
         let output = status(&["--json"], key).exits_with(4);
         assert_eq!(output.json()["key"], shown);
         // The hint is not the command itself.
-        assert!(!output.stderr.contains("auth status"), "{}", output.stderr);
-        assert!(!output.stderr.contains("x-api-key"), "{}", output.stderr);
+        assert_lacks(&output.stderr, "auth status");
+        assert_lacks(&output.stderr, "x-api-key");
     }
     // Other commands name the source of the key.
     let mut command = app.bare_chlog();
@@ -359,7 +355,7 @@ async fn the_organization_of_the_key_is_shown(app: TestApp) {
     }
     // So does a URL that repeats what chlog adds, or lacks its beginning.
     let mut command = app.chlog();
-    let url = format!("{}/api/", app.url());
+    let url = app.at("/api/");
     let output = ChlogOutput::of(command.args(["list", "--url", &url])).exits_with(3);
     output.says("leave out /api");
     let mut command = app.chlog();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::chlog::{ChlogOutput, chlog};
-use changelog_tests::{TestApp, each, on_one, programs, text};
+use changelog_tests::{TestApp, assert_contains, assert_lacks, each, on_one, programs, text};
 
 on_one!(
     all_formats_have_the_same_content,
@@ -54,8 +54,8 @@ async fn all_formats_have_the_same_content(app: TestApp) {
     let csv = chlog(&app, "list --format csv").succeeds().stdout;
     let header = csv.lines().next().expect("a header");
     assert!(header.starts_with("id,title,"), "{header}");
-    assert!(csv.contains("\"Deploy \"\"payments\"\", 2.3\""), "{csv}");
-    assert!(csv.contains("\"One\nTwo\""), "{csv}");
+    assert_contains(&csv, "\"Deploy \"\"payments\"\", 2.3\"");
+    assert_contains(&csv, "\"One\nTwo\"");
     let one = &ids[0];
     let detail = app
         .key()
@@ -236,7 +236,7 @@ async fn exit_codes_distinguish_failures(mut app: TestApp) {
     with_key("chlog_nonsense").exits_with(4);
     let unknown = changelog_core::api_key::assemble("0123456789abcdefghijABCDEFGHIJ01");
     let output = with_key(&unknown).exits_with(4);
-    assert!(!output.stderr.contains(&unknown), "{}", output.stderr);
+    assert_lacks(&output.stderr, &unknown);
     app.admin(&["org", "set-plan", &app.organization.id, "free"]);
     let output = chlog(&app, "log title").exits_with(4);
     output.says("plan");
@@ -296,9 +296,7 @@ async fn completions_and_manuals_are_printed(app: TestApp) {
         let help = ChlogOutput::of(app.bare_chlog().args([command, "--help"]))
             .succeeds()
             .stdout;
-        assert!(
-            !help.contains("--api-key") && !help.contains("--key "),
-            "{help}"
-        );
+        assert_lacks(&help, "--api-key");
+        assert_lacks(&help, "--key ");
     }
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::chlog::run::{run_interactively, set_terminal_environment};
 use crate::chlog::{ChlogOutput, chlog};
-use changelog_tests::{TestApp, on_one, programs, text};
+use changelog_tests::{TestApp, assert_contains, assert_lacks, on_one, programs, text};
 
 on_one!(
     tables_fit_every_terminal,
@@ -353,11 +353,7 @@ async fn a_raw_request_goes_to_the_configured_server(app: TestApp) {
         "../setup",
     ] {
         let output = chlog(&app, &format!("api '{path}'")).exits_with(2);
-        assert!(
-            !output.stderr.contains(&app.organization.key),
-            "{}",
-            output.stderr
-        );
+        assert_lacks(&output.stderr, &app.organization.key);
     }
 }
 
@@ -376,7 +372,7 @@ async fn requests_are_printed_without_secrets(app: TestApp) {
     let output = ChlogOutput::of(command.args(["list"])).exits_with(7);
     output.says("next attempt in");
     let output = chlog(&app, "list").succeeds();
-    assert!(!output.stderr.contains("debug:"), "{}", output.stderr);
+    assert_lacks(&output.stderr, "debug:");
     // Notes can be left out.
     assert_ne!(chlog(&app, "list").stderr, "");
     assert_eq!(chlog(&app, "list --quiet").succeeds().stderr, "");
@@ -404,14 +400,12 @@ async fn watch_prints_earlier_changes_first(app: TestApp) {
         "{seen}"
     );
     // An interruption is not an error message.
-    assert!(
-        !seen.contains("error:") && !seen.contains("cancelled"),
-        "{seen}"
-    );
+    assert_lacks(&seen, "error:");
+    assert_lacks(&seen, "cancelled");
     // Explicit formats are kept in a pipe.
     let mut command = app.chlog();
     command.args(["watch", "--since", "1h", "--format", "table"]);
     let output = command.timeout(std::time::Duration::from_secs(3)).output();
     let output = String::from_utf8_lossy(&output.expect("chlog runs").stdout).into_owned();
-    assert!(output.contains(&format!("  {}  high", ids[1])), "{output}");
+    assert_contains(&output, &format!("  {}  high", ids[1]));
 }

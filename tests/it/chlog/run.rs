@@ -13,7 +13,9 @@ use tokio::time::sleep;
 
 use crate::chlog::spool::{OUTAGES, chlog_through, spool_folder, spooled_files, title_counts};
 use crate::chlog::{ChlogOutput, Line, newest};
-use changelog_tests::{FaultyProxy, ProxyMode, TestApp, on_one, programs, signal, text};
+use changelog_tests::{
+    FaultyProxy, ProxyMode, TestApp, assert_contains, assert_lacks, on_one, programs, signal, text,
+};
 
 on_one!(
     run_exits_with_the_code_of_the_command,
@@ -94,8 +96,8 @@ async fn run_exits_with_the_code_of_the_command(app: TestApp) {
         assert!(text(&change["ended_at"]) >= text(&change["started_at"]));
         assert_eq!(change["risk_level"], risk, "{arguments:?}");
         let description = change["description"].as_str().expect("text");
-        assert!(description.contains(how), "{description}");
-        assert!(!description.contains("sh -c"), "{description}");
+        assert_contains(&description, how);
+        assert_lacks(&description, "sh -c");
     }
     let arguments = "--title 'Deploy it' -m 'All of it' --tag a,b -- sh \
         -c 'echo out; echo err >&2'";
@@ -116,7 +118,7 @@ async fn nothing_is_recorded_if_the_command_was_not_run(app: TestApp) {
     run(&app, "--status completed -- true").exits_with(2);
     for help in ["--help", "-h"] {
         let output = run(&app, &format!("'{help}'")).succeeds();
-        assert!(!output.stdout.contains("--status"), "{}", output.stdout);
+        assert_lacks(&output.stdout, "--status");
     }
     run(&app, "--require-log --title x -- true").exits_with(6);
     run(&app, "--require-log --tag '' -- true").exits_with(6);
@@ -336,11 +338,7 @@ async fn require_log_prevents_unrecorded_runs(app: TestApp) {
     let proxy = FaultyProxy::in_front_of(&app.server.address, ProxyMode::InternalError);
     let arguments = ["run", "--require-log", "--", "touch", &path];
     let output = chlog_through(&app, &proxy, &arguments).exits_with(7);
-    assert!(
-        !output.stderr.contains("saved for later"),
-        "{}",
-        output.stderr
-    );
+    assert_lacks(&output.stderr, "saved for later");
     assert!(!made.exists());
     let mut command = app.chlog();
     ChlogOutput::of(command.env("CHLOG_API_KEY", "").args(arguments)).exits_with(4);
@@ -447,7 +445,7 @@ async fn notes_on_a_running_change_are_kept(app: TestApp) {
     let expected = "an intro\n\nCommand: `sh`\n\nExit code 0, after ";
     assert!(description.starts_with(expected), "{description}");
     assert!(description.ends_with("\n\nseen by Ada"), "{description}");
-    assert!(!description.contains("is running"), "{description}");
+    assert_lacks(&description, "is running");
     let last = of(&["show", "@last", "--format", "ids"]);
     assert_eq!(last.stdout.trim(), id);
 }
@@ -476,7 +474,7 @@ async fn arguments_are_recorded_on_request_and_masked(app: TestApp) {
     assert_eq!(newest(&app).await["title"], format!("Run {masked}"));
     run(&app, &arguments).succeeds();
     let description = newest(&app).await["description"].to_string();
-    assert!(!description.contains("plain"), "{description}");
+    assert_lacks(&description, "plain");
 }
 
 async fn an_unobserved_outcome_is_recorded_as_unknown(app: TestApp) {

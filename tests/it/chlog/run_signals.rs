@@ -7,7 +7,13 @@ use portable_pty::CommandBuilder;
 
 use crate::chlog::run::{SIGNAL_COUNTER, run_on_terminal, set_terminal_environment};
 use crate::chlog::terraform_run::Module;
-use changelog_tests::{Engine, TestApp, installed, programs};
+use changelog_tests::{TestApp, installed, on_sqlite, programs};
+
+on_sqlite!(process:
+    a_command_gets_each_signal_once,
+    terraform_is_interrupted_once,
+    job_control_works_through_run,
+);
 
 /// Ways to send TERM to a `chlog run`, whose process id is `$chlog`.
 const DELIVERIES: [(&str, &str); 6] = [
@@ -74,11 +80,6 @@ fn assert_interrupted_once(output: &str, how: &str) {
     );
 }
 
-async fn app() -> TestApp {
-    let app = TestApp::with_process(Engine::Sqlite).await;
-    app.expect("SQLite is built in")
-}
-
 /// Runs a script in the folder of the app, with `chlog` in PATH, and returns its standard
 /// error.
 fn shell(app: &TestApp, script: &str) -> String {
@@ -101,9 +102,7 @@ fn shell(app: &TestApp, script: &str) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_command_gets_each_signal_once() {
-    let app = app().await;
+async fn a_command_gets_each_signal_once(app: TestApp) {
     fs::write(app.folder().join("counting.sh"), SIGNAL_COUNTER).expect("a file");
     let caught = app.folder().join("caught");
     let run = "chlog run -- sh counting.sh";
@@ -128,9 +127,7 @@ async fn a_command_gets_each_signal_once() {
     assert_eq!(text, "TERM\nTERM\n");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn terraform_is_interrupted_once() {
-    let app = app().await;
+async fn terraform_is_interrupted_once(app: TestApp) {
     let Some(module) = Module::initialized(&app, "interrupted", SLOW_MODULE) else {
         return;
     };
@@ -175,13 +172,11 @@ async fn terraform_is_interrupted_once() {
 
 /// The job control of the shell works: stopping and continuing, and a pager that reads
 /// from the terminal.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn job_control_works_through_run() {
+async fn job_control_works_through_run(app: TestApp) {
     if installed::in_path("bash").is_none() {
         installed::missing("bash", "bash");
         return;
     }
-    let app = app().await;
     let chlog = programs::chlog();
     // The last command of the pipe reads from the terminal as a pager does; in the
     // background it would be stopped.

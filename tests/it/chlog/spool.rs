@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::chlog::{ChlogOutput, Line, newest};
 use changelog_tests::programs;
-use changelog_tests::{FaultyProxy, ProxyMode, TestApp, each, on_one};
+use changelog_tests::{FaultyProxy, ProxyMode, TestApp, assert_lacks, each, on_one};
 
 on_one!(
     unsent_changes_are_spooled_without_the_key,
@@ -103,11 +103,7 @@ async fn unsent_changes_are_spooled_without_the_key(app: TestApp) {
             "{mode:?}"
         );
         let strict = chlog_through(&app, &proxy, "log 'Not kept' --strict").exits_with(7);
-        assert!(
-            !strict.stderr.contains("saved for later in"),
-            "{}",
-            strict.stderr
-        );
+        assert_lacks(&strict.stderr, "saved for later in");
     }
     let files = spooled_files(&spool_folder(&app));
     assert_eq!(files.len(), OUTAGES.len());
@@ -115,7 +111,7 @@ async fn unsent_changes_are_spooled_without_the_key(app: TestApp) {
         let mode = fs::metadata(file).expect("a file").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         let text = fs::read_to_string(file).expect("text");
-        assert!(!text.contains(&app.organization.key), "{text}");
+        assert_lacks(&text, &app.organization.key);
         let entry: Value = serde_json::from_str(&text).expect("JSON");
         assert_eq!(entry["url"], proxy.url);
         assert!(entry["draft"]["at"].is_string() && entry["idempotency_key"].is_string());

@@ -8,7 +8,10 @@ use serde_json::{Value, json};
 use crate::chlog::ChlogOutput;
 use crate::chlog::run::{start, wait_for_file};
 use crate::chlog::spool::{chlog_through, spool_folder, spooled_files, title_counts};
-use changelog_tests::{FaultyProxy, ProxyMode, TestApp, TestClient, each, on_one, signal, text};
+use changelog_tests::{
+    FaultyProxy, ProxyMode, TestApp, TestClient, assert_contains, assert_lacks, each, on_one,
+    signal, text,
+};
 
 on_one!(
     a_change_is_sent_only_under_a_key_of_its_organization,
@@ -63,7 +66,7 @@ async fn a_change_is_sent_only_under_a_key_of_its_organization(app: TestApp) {
     proxy.set_mode(ProxyMode::Forward);
     // Neither another command nor a flush sends it with another key.
     let output = chlog_with_key(&app, &proxy, &beta.key, &["list"]).succeeds();
-    assert!(!output.stdout.contains("Secret"), "{}", output.stdout);
+    assert_lacks(&output.stdout, "Secret");
     let output = chlog_with_key(&app, &proxy, &beta.key, &["spool", "flush"]).succeeds();
     output.says("1 change queued with another key");
     assert_eq!(spooled_files(&spool_folder(&app)).len(), 1);
@@ -237,11 +240,9 @@ async fn ephemeral_ci_runners_get_a_warning(app: TestApp) {
     assert!(!away(&[]).contains("runner"));
     let output = away(&[("GITHUB_ACTIONS", "true")]);
     for words in ["CI runner", "--strict", "CHLOG_SPOOL_DIR"] {
-        assert!(output.contains(words), "{output}");
+        assert_contains(&output, words);
     }
     let output = away(&[("GITHUB_ACTIONS", "true"), ("CHLOG_SPOOL_DIR", &lasts)]);
-    assert!(
-        output.contains(&lasts) && !output.contains("runner"),
-        "{output}"
-    );
+    assert_contains(&output, &lasts);
+    assert_lacks(&output, "runner");
 }

@@ -140,7 +140,7 @@ async fn a_queued_status_does_not_replace_a_later_one(app: TestApp) {
         // Meanwhile another user, whose request arrives.
         let path = format!("/api/changes/{id}");
         let meanwhile = json!({ "status": later });
-        let expected = app.key().patch(&path, meanwhile).await.data(200);
+        let expected = app.key().update(&path, meanwhile).await;
         proxy.set_mode(ProxyMode::Forward);
         let flushed = through(&["spool", "flush"]).succeeds();
         let note = format!("the status of {id} stays {later}");

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use changelog_tests::{TestApp, each, installed, on_one, text};
+use changelog_tests::{TestApp, assert_contains, assert_lacks, each, installed, on_one, text};
 
 on_one!(runs_can_be_logged_by_hand);
 
@@ -100,10 +100,8 @@ async fn runs_can_be_logged_by_hand(app: TestApp) {
         .success();
 
     let risky = run(&["list", "--risk", "high"]);
-    assert!(
-        risky.contains(title) && !risky.contains("2 added"),
-        "{risky}"
-    );
+    assert_contains(&risky, title);
+    assert_lacks(&risky, "2 added");
     let list = app.key().get("/api/changes?tag=terraform").await.body(200);
     assert_eq!(each(&list["data"], "status"), ["rolled_back", "completed"]);
     let id = text(&list["data"][0]["id"]);

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::terraform::{assert_nothing_planted, count, fixture};
 use crate::chlog::{ChlogOutput, chlog, newest};
-use changelog_tests::{TestApp, installed, on_one, programs, text};
+use changelog_tests::{TestApp, assert_contains, assert_lacks, installed, on_one, programs, text};
 
 on_one!(
     process:
@@ -182,11 +182,7 @@ async fn a_run_ends_as_terraform_does(app: TestApp) {
     ] {
         assert!(output.stdout.contains(words), "{words}: {}", output.stdout);
     }
-    assert!(
-        !output.stdout.contains("Enter a value"),
-        "{}",
-        output.stdout
-    );
+    assert_lacks(&output.stdout, "Enter a value");
     output.says("recorded ");
     assert_eq!(newest(&app).await["title"], "terraform apply: 1 added");
     // A second apply changes nothing.
@@ -276,7 +272,7 @@ async fn a_run_asks_for_confirmation(app: TestApp) {
     output.prints("Apply complete!");
     assert_eq!(newest(&app).await["title"], "terraform apply: 1 added");
     let state = fs::read_to_string(module.folder.join("terraform.tfstate")).expect("a state");
-    assert!(state.contains("three"), "{state}");
+    assert_contains(&state, "three");
     let unasked = format!("{apply} -input=false");
     module.shell(&unasked, &[], "yes\n").exits_with(2);
     let output = module.shell("chlog terraform run -- destroy", &[], "yes\n");
@@ -320,7 +316,7 @@ async fn an_interrupt_reaches_terraform(app: TestApp) {
         assert!(title.starts_with("terraform apply: failed"), "{title}");
         let description = text(&change["description"]);
         let line = "- create `terraform_data.next`: not done";
-        assert!(description.contains(line), "{description}");
+        assert_contains(&description, line);
     }
 }
 
@@ -362,7 +358,7 @@ async fn a_saved_plan_is_one_change(app: TestApp) {
     let shown = chlog(&app, &["show", &text(&failed["id"])])
         .succeeds()
         .stdout;
-    assert!(shown.contains("  failed\n"), "{shown}");
+    assert_contains(&shown, "  failed\n");
 }
 
 async fn a_plan_as_json_is_one_change(app: TestApp) {
@@ -446,10 +442,7 @@ async fn a_plan_of_yesterday_is_applied_today(app: TestApp) {
         "{applied}"
     );
     let description = text(&applied["description"]);
-    assert!(
-        description.contains("- destroy `terraform_data.first`"),
-        "{description}"
-    );
+    assert_contains(&description, "- destroy `terraform_data.first`");
     assert!(applied["tags"].to_string().contains(&tag), "{applied}");
     let changed = |at: &Value| text(at).parse::<Timestamp>().expect("a time").millis();
     let now = chrono::Utc::now().timestamp_millis();

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{join, sign_in};
 use changelog_tests::chromium::Chromium;
-use changelog_tests::{Engine, TestApp, TestClient, on_both};
+use changelog_tests::{Engine, TestApp, TestClient, assert_contains, on_both};
 
 on_both!(
     entries_are_sentences,
@@ -48,15 +48,14 @@ async fn entries_are_sentences(app: TestApp) {
     let owner = app.browser().await;
     let id = app.key().change("Deploy payments").await;
     app.key()
-        .patch(&format!("/api/changes/{id}"), json!({ "impact": "none" }))
-        .await
-        .data(200);
+        .update(&format!("/api/changes/{id}"), json!({ "impact": "none" }))
+        .await;
     app.key().service("payments").await;
     let guest = join(&app, &owner, "grace", "viewer").await;
     let role = format!("/settings/members/{}/role", guest.id);
-    owner.post_form(&role, &[("role", "member")]).await.is(303);
+    owner.submit(&role, &[("role", "member")]).await;
     let delete = format!("/changes/{id}/delete");
-    owner.post_form(&delete, &[]).await.is(303);
+    owner.submit(&delete, &[]).await;
     let name = &app.organization.owner_name;
     let found = sentences(&owner, "").await;
     assert_eq!(
@@ -73,25 +72,18 @@ async fn entries_are_sentences(app: TestApp) {
         "{found:#?}"
     );
     let page = owner.get("/activity").await.text;
-    assert!(
-        page.contains("<span class=\"end\">as viewer</span>"),
-        "{page}"
-    );
-    assert!(
-        page.contains("<span class=\"end\">low risk, planned</span>"),
-        "{page}"
-    );
+    assert_contains(&page, "<span class=\"end\">as viewer</span>");
+    assert_contains(&page, "<span class=\"end\">low risk, planned</span>");
     assert!(page.contains("<del>viewer</del> → <ins>member</ins>"));
-    assert!(page.contains("<del>–</del> → <ins>none</ins>"), "{page}");
+    assert_contains(&page, "<del>–</del> → <ins>none</ins>");
 }
 
 async fn filters_select_entries(app: TestApp) {
     let owner = app.browser().await;
     let id = app.key().change("By the key").await;
     app.key()
-        .patch(&format!("/api/changes/{id}"), json!({ "impact": "none" }))
-        .await
-        .data(200);
+        .update(&format!("/api/changes/{id}"), json!({ "impact": "none" }))
+        .await;
     log_by_hand(&owner).await;
     let owner_id = &app.organization.owner_id;
     let key = format!("key%3A{}", app.organization.key_id);
@@ -189,7 +181,7 @@ async fn long_searches_continue_on_the_next_page(app: TestApp) {
     let key = format!("key%3A{}", app.organization.key_id);
     let first = owner.get(&format!("/activity?actor_id={key}")).await.text;
     assert_eq!(sentences_of(&first), [""; 0]);
-    assert!(first.contains("Continue searching"), "{first}");
+    assert_contains(&first, "Continue searching");
     let next = super::between(&first, "rel=\"next\" href=\"", "\"")
         .replace("&#38;", "&")
         .replace("&amp;", "&");
@@ -273,8 +265,8 @@ async fn times_are_in_the_zone_of_the_reader(app: TestApp) {
         .get("/activity?resource=change")
         .await
         .text;
-    assert!(page.contains("Saturday, 22 November 2025"), "{page}");
-    assert!(page.contains(">08:00<"), "{page}");
+    assert_contains(&page, "Saturday, 22 November 2025");
+    assert_contains(&page, ">08:00<");
     // The fields of the form are in the zone as well, and replace a range chosen before.
     for (query, expected) in [
         (
@@ -316,7 +308,7 @@ async fn an_unknown_filter_is_named(app: TestApp) {
     let page = owner.get("/activity?action=deleted&range=4h").await;
     page.is(200);
     let link = "<a href=\"/activity?action=deleted\">Any time</a>";
-    assert!(page.text.contains(link), "{}", page.text);
+    assert_contains(&page.text, link);
 }
 
 async fn long_words_do_not_widen_the_page(app: TestApp) {
@@ -327,7 +319,7 @@ async fn long_words_do_not_widen_the_page(app: TestApp) {
     sign_in(&browser, &app, &app.organization).await;
     for width in [320, 768, 1440] {
         browser.set_width(width).await;
-        browser.open(&format!("{}/activity", app.url())).await;
+        browser.open(&app.at("/activity")).await;
         browser.wait_for(".entry").await;
         let wide = "return document.documentElement.scrollWidth - window.innerWidth";
         let wide = browser.script(wide).await.as_i64().expect("a width");
@@ -342,5 +334,5 @@ async fn log_by_hand(browser: &TestClient) {
         ("risk_level", "low"),
         ("status", "completed"),
     ];
-    browser.post_form("/changes", &fields).await.is(303);
+    browser.submit("/changes", &fields).await;
 }

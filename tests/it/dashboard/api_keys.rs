@@ -3,31 +3,26 @@
 use super::{MENU, sign_in};
 use crate::chlog::ChlogOutput;
 use changelog_tests::chromium::Chromium;
-use changelog_tests::{TestApp, keys, on_one};
+use changelog_tests::{TestApp, assert_contains, in_browser, keys, on_one};
 use fantoccini::key::Key;
 
-on_one!(
+on_one!(keys_that_expire_soon_are_marked);
+
+in_browser!(
     a_key_is_created_used_and_revoked,
-    keys_that_expire_soon_are_marked,
+    commands_are_copied_without_https,
     the_dashboard_works_on_the_free_plan,
 );
 
-async fn a_key_is_created_used_and_revoked(app: TestApp) {
-    if let Some(browser) = Chromium::start().await {
-        check_key_lifecycle(&app, &browser).await;
-        copy_without_https(&app, &browser).await;
-    }
-}
-
-/// Copies on a page of plain http, where browsers give scripts no access to the clipboard.
-async fn copy_without_https(app: &TestApp, browser: &Chromium) {
+/// On pages of plain http, browsers give scripts no access to the clipboard.
+async fn commands_are_copied_without_https(app: TestApp, browser: Chromium) {
     let id = app.key().change("To be copied").await;
     let url = app.url().replace("127.0.0.1", "plain.test");
     browser
         .open(&format!("{url}/sign-in?next=/changes/{id}"))
         .await;
     let owner = &app.organization;
-    super::try_sign_in(browser, &owner.email, &owner.password).await;
+    super::try_sign_in(&browser, &owner.email, &owner.password).await;
     browser.wait_for("#copy-chlog").await;
     let has_clipboard = browser.script("return navigator.clipboard !== undefined");
     assert_eq!(has_clipboard.await, false);
@@ -53,9 +48,9 @@ fn chlog(app: &TestApp, key: &str, arguments: &[&str]) -> ChlogOutput {
 }
 
 /// Creates, uses and revokes a key; also used without scripts.
-pub(super) async fn check_key_lifecycle(app: &TestApp, browser: &Chromium) {
-    sign_in(browser, app, &app.organization).await;
-    let address = format!("{}/settings/api-keys", app.url());
+pub(super) async fn a_key_is_created_used_and_revoked(app: TestApp, browser: Chromium) {
+    sign_in(&browser, &app, &app.organization).await;
+    let address = app.at("/settings/api-keys");
     browser.open(&address).await;
     // An error is shown at its field.
     browser.press("Create key").await;
@@ -67,15 +62,9 @@ pub(super) async fn check_key_lifecycle(app: &TestApp, browser: &Chromium) {
     let key = browser.text_of("#new-api-key").await;
     assert!(changelog_core::api_key::is_well_formed(&key), "{key}");
     let exports = browser.text_of("#exports").await;
-    assert!(
-        exports.contains(&format!("export CHLOG_API_KEY={key}\n")),
-        "{exports}"
-    );
+    assert_contains(&exports, &format!("export CHLOG_API_KEY={key}\n"));
     let url = app.url();
-    assert!(
-        exports.contains(&format!("export CHLOG_URL={url}\n")),
-        "{exports}"
-    );
+    assert_contains(&exports, &format!("export CHLOG_URL={url}\n"));
 
     // The key is shown once.
     browser.open(&address).await;
@@ -92,24 +81,22 @@ pub(super) async fn check_key_lifecycle(app: &TestApp, browser: &Chromium) {
         "{masked:?}"
     );
 
-    chlog(app, &key, &["log", "By the new key"]).succeeds();
-    browser.open(&format!("{}/changes", app.url())).await;
+    chlog(&app, &key, &["log", "By the new key"]).succeeds();
+    browser.open(&app.at("/changes")).await;
     browser.wait_for_text("By the new key").await;
     browser
-        .open(&format!("{}/activity?actor_id=__api_key__", app.url()))
+        .open(&app.at("/activity?actor_id=__api_key__"))
         .await;
     let log = browser.text_of("[data-live='entries']").await;
-    assert!(
-        log.contains("By the new key") && log.contains("pipeline <b>&"),
-        "{log}"
-    );
+    assert_contains(&log, "By the new key");
+    assert_contains(&log, "pipeline <b>&");
 
     // A revoked key is refused at once.
     browser.open(&address).await;
     browser.press("Revoke pipeline <b>&").await;
     browser.press("Revoke permanently").await;
     browser.wait_for_text("Revoked").await;
-    let output = chlog(app, &key, &["log", "Too late"]).exits_with(4);
+    let output = chlog(&app, &key, &["log", "Too late"]).exits_with(4);
     assert!(!output.stderr.contains(&key));
     app.with_key(&key)
         .get("/api/changes")
@@ -154,19 +141,16 @@ async fn keys_that_expire_soon_are_marked(app: TestApp) {
         .await;
     let page = owner.get("/settings/api-keys").await.text;
     let row = super::between(&page, ">soon</td>", "</tr>");
-    assert!(row.contains(">Expired</td>"), "{row}");
+    assert_contains(&row, ">Expired</td>");
     assert!(!row.contains("/revoke"), "the key has expired: {row}");
     let refused = app.with_key(&created[0]).get("/api/changes").await;
     refused.problem(401, "unauthorized");
 }
 
-async fn the_dashboard_works_on_the_free_plan(app: TestApp) {
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
+async fn the_dashboard_works_on_the_free_plan(app: TestApp, browser: Chromium) {
     app.admin(&["org", "set-plan", &app.organization.id, "free"]);
     let output = chlog(&app, &app.organization.key, &["log", "Not paid for"]).exits_with(4);
-    assert!(output.stderr.contains("plan"), "{}", output.stderr);
+    assert_contains(&output.stderr, "plan");
     let refused = app
         .key()
         .get("/api/changes")
@@ -176,16 +160,14 @@ async fn the_dashboard_works_on_the_free_plan(app: TestApp) {
 
     sign_in(&browser, &app, &app.organization).await;
     assert!(browser.has(MENU).await);
-    browser
-        .open(&format!("{}/settings/api-keys", app.url()))
-        .await;
+    browser.open(&app.at("/settings/api-keys")).await;
     let note = browser.text_of(".note").await;
     assert!(note.contains("Free") && note.contains("Pro"), "{note}");
-    browser.open(&format!("{}/changes/new", app.url())).await;
+    browser.open(&app.at("/changes/new")).await;
     browser.fill("main form", &[("title", "By hand")]).await;
     browser.press("Log change").await;
     browser.wait_for("#history").await;
-    browser.open(&format!("{}/changes", app.url())).await;
+    browser.open(&app.at("/changes")).await;
     assert_eq!(browser.text_of("#count").await, "1 change");
     let title = browser.text_of("main .title").await;
     assert_eq!(title, "By hand");

@@ -2,7 +2,9 @@
 
 use changelog_core::query::Pairs;
 use changelog_tests::chromium::Chromium;
-use changelog_tests::{TestApp, TestClient, on_both, on_one};
+use changelog_tests::{
+    TestApp, TestClient, assert_contains, assert_lacks, in_browser, on_both, on_one,
+};
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use fantoccini::key::Key;
 use serde_json::json;
@@ -17,14 +19,17 @@ on_both!(
 );
 
 on_one!(
-    the_culprit_is_found_from_the_overview,
-    the_culprit_is_found_without_scripts,
-    a_key_and_the_search_lead_to_the_suspects,
-    the_timeline_moves_by_keys_and_by_pointer,
-    long_titles_and_names_are_cut,
     the_table_has_what_the_timeline_draws,
     the_line_of_the_moment_and_planned_changes_are_drawn,
 );
+
+in_browser!(
+    the_culprit_is_found_from_the_overview,
+    a_key_and_the_search_lead_to_the_suspects,
+    the_timeline_moves_by_keys_and_by_pointer,
+    long_titles_and_names_are_cut,
+);
+in_browser!(without_scripts: the_culprit_is_found_without_scripts);
 
 fn rfc3339(at: DateTime<Utc>) -> String {
     at.to_rfc3339_opts(SecondsFormat::Secs, true)
@@ -60,24 +65,20 @@ async fn incident(key: &TestClient) -> (DateTime<Utc>, String) {
     (moment, culprit)
 }
 
-async fn the_culprit_is_found_from_the_overview(app: TestApp) {
-    if let Some(browser) = Chromium::start().await {
-        check_culprit(&app, &browser).await;
-    }
+async fn the_culprit_is_found_from_the_overview(app: TestApp, browser: Chromium) {
+    check_culprit(&app, &browser).await;
 }
 
-async fn the_culprit_is_found_without_scripts(app: TestApp) {
-    if let Some(browser) = Chromium::without_scripts().await {
-        check_culprit(&app, &browser).await;
-        assert!(browser.has(".timeline-marks .suspect").await);
-        // The links move the timeline.
-        let before = browser.address().await;
-        browser.click("[data-move=earlier]").await;
-        browser.wait_for("h1").await;
-        let after = browser.address().await;
-        assert!(after.contains("from=") && after != before, "{after}");
-        assert!(after.contains("service=payments"), "{after}");
-    }
+async fn the_culprit_is_found_without_scripts(app: TestApp, browser: Chromium) {
+    check_culprit(&app, &browser).await;
+    assert!(browser.has(".timeline-marks .suspect").await);
+    // The links move the timeline.
+    let before = browser.address().await;
+    browser.click("[data-move=earlier]").await;
+    browser.wait_for("h1").await;
+    let after = browser.address().await;
+    assert!(after.contains("from=") && after != before, "{after}");
+    assert_contains(&after, "service=payments");
 }
 
 /// Types the time and the service of an incident on the overview.
@@ -101,11 +102,11 @@ async fn check_culprit(app: &TestApp, browser: &Chromium) {
     assert_eq!(browser.path().await, "/around");
     let address = browser.address().await;
     let parameter = rfc3339(moment).replace(':', "%3A");
-    assert!(address.contains(&parameter), "{address}");
+    assert_contains(&address, &parameter);
     let before = browser.text_of(".suspects .first .before").await;
     assert!(before.starts_with("4 min before"), "{before}");
     let reasons = browser.text_of(".suspects .first .reasons").await;
-    assert!(reasons.contains("same service: payments"), "{reasons}");
+    assert_contains(&reasons, "same service: payments");
     // The lane of the affected service is the first.
     let lanes = browser.texts(".timeline-name").await;
     assert!(lanes[0].starts_with("payments"), "{lanes:?}");
@@ -126,10 +127,7 @@ async fn check_culprit(app: &TestApp, browser: &Chromium) {
     browser.set_width(1280).await;
 }
 
-async fn a_key_and_the_search_lead_to_the_suspects(app: TestApp) {
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
+async fn a_key_and_the_search_lead_to_the_suspects(app: TestApp, browser: Chromium) {
     let (moment, culprit) = incident(&app.key()).await;
     sign_in(&browser, &app, &app.organization).await;
     let ready = "[data-help]:not([hidden])";
@@ -141,15 +139,13 @@ async fn a_key_and_the_search_lead_to_the_suspects(app: TestApp) {
         .await;
     browser.wait_for("ol.suspects").await;
     // From a change.
-    browser
-        .open(&format!("{}/changes/{culprit}", app.url()))
-        .await;
+    browser.open(&app.at(&format!("/changes/{culprit}"))).await;
     browser.wait_for(ready).await;
     browser.keys("a").await;
     browser.wait_for("ol.suspects").await;
     assert_eq!(browser.value("#service").await, "payments");
     // From any other page.
-    browser.open(&format!("{}/activity", app.url())).await;
+    browser.open(&app.at("/activity")).await;
     browser.wait_for(ready).await;
     browser.keys("a").await;
     browser.wait_for("ol.suspects").await;
@@ -170,10 +166,7 @@ async fn a_key_and_the_search_lead_to_the_suspects(app: TestApp) {
     assert_eq!(address, format!("/around?at={expected}"));
 }
 
-async fn long_titles_and_names_are_cut(app: TestApp) {
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
+async fn long_titles_and_names_are_cut(app: TestApp, browser: Chromium) {
     for n in [76, 79] {
         let name = format!("team-4-service-with-a-long-name-{n}");
         let service = app
@@ -204,7 +197,7 @@ async fn long_titles_and_names_are_cut(app: TestApp) {
             );
         }
     }
-    browser.open(&format!("{}/around", app.url())).await;
+    browser.open(&app.at("/around")).await;
     let ends = browser.script(
         "return [...document.querySelectorAll('.timeline-name')].map(lane => { \
            const end = lane.querySelector('a > :last-child'); \
@@ -218,10 +211,7 @@ async fn long_titles_and_names_are_cut(app: TestApp) {
     assert!(whole);
 }
 
-async fn the_timeline_moves_by_keys_and_by_pointer(app: TestApp) {
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
+async fn the_timeline_moves_by_keys_and_by_pointer(app: TestApp, browser: Chromium) {
     let (moment, culprit) = incident(&app.key()).await;
     sign_in(&browser, &app, &app.organization).await;
     let at = rfc3339(moment).replace(':', "%3A");
@@ -327,8 +317,8 @@ async fn the_table_has_what_the_timeline_draws(app: TestApp) {
     // By time, with the distance and the rank.
     let row = between(table, "Switch the payment provider", "</tr>");
     assert!(row.contains("medium") && row.contains("prod"), "{row}");
-    assert!(row.contains("<td class=\"number\">1</td>"), "{row}");
-    assert!(table.contains("<td>4 min before</td>"), "{table}");
+    assert_contains(&row, "<td class=\"number\">1</td>");
+    assert_contains(&table, "<td>4 min before</td>");
     // Tab stops are bounded: only the script moves the focus to a mark.
     assert_eq!(plot.matches("tabindex=\"-1\"").count(), 4);
 }
@@ -358,16 +348,14 @@ async fn the_line_of_the_moment_and_planned_changes_are_drawn(app: TestApp) {
     let mark = |id: &str| between(timeline, &format!("href=\"/changes/{id}\""), "</a>");
     assert!(timeline.contains("class=\"now\""));
     assert!(!timeline.contains("class=\"moment\""));
-    assert!(timeline.contains("event low planned"), "{timeline}");
+    assert_contains(&timeline, "event low planned");
     assert!(mark(&planned).contains("planned"), "{timeline}");
     // Overdue changes have not happened.
-    assert!(!timeline.contains(&late), "{timeline}");
+    assert_lacks(&timeline, &late);
     // What began before has a bar only, and what failed is crossed out.
     let running = mark(&running);
-    assert!(
-        running.contains("class=\"bar\"") && !running.contains("#mark-low"),
-        "{running}"
-    );
+    assert_contains(&running, "class=\"bar\"");
+    assert_lacks(&running, "#mark-low");
     assert!(mark(&failed).contains("#mark-undone"), "{timeline}");
 }
 
@@ -420,10 +408,7 @@ async fn a_question_that_makes_no_sense_is_answered_at_its_field(app: TestApp) {
     // Another range of the timeline is about the same moment.
     let range = "from=2026-01-01T00%3A00%3A00Z&to=2026-01-01T04%3A00%3A00Z";
     let page = owner.get(&format!("/around?{range}")).await.text;
-    assert!(
-        page.contains("at=2026-01-01T04%3A00%3A00Z&#38;from=2025-12-31"),
-        "{page}"
-    );
+    assert_contains(&page, "at=2026-01-01T04%3A00%3A00Z&#38;from=2025-12-31");
     // Ranges without an end and unknown parameters are left out; the ends of a range may be
     // swapped.
     let (early, late) = ("2026-01-01T00%3A00%3A00Z", "2026-01-02T00%3A00%3A00Z");
@@ -474,8 +459,8 @@ async fn the_moment_is_in_the_zone_of_the_reader(app: TestApp) {
         }
     }
     let page = berlin.get("/around?at=2026-01-21T13%3A20%3A00Z").await.text;
-    assert!(page.contains("before 2026-01-21 14:20?"), "{page}");
-    assert!(page.contains(">14:20</text>"), "{page}");
+    assert_contains(&page, "before 2026-01-21 14:20?");
+    assert_contains(&page, ">14:20</text>");
     // A time and a service.
     let service = json!({ "name": "check out" });
     app.key().create("/api/services", service).await;
@@ -501,7 +486,7 @@ async fn the_moment_is_in_the_zone_of_the_reader(app: TestApp) {
     // Clocks were set back over it.
     let page = berlin.get("/around?at=2025-10-26+02%3A30").await;
     assert_eq!(page.status, 400);
-    assert!(page.text.contains("ambiguous"), "{}", page.text);
+    assert_contains(&page.text, "ambiguous");
 }
 
 async fn another_question_keeps_the_moment_and_the_range(app: TestApp) {

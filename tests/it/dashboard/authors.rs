@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::between;
-use changelog_tests::{TestApp, TestClient, each, on_one, text};
+use changelog_tests::{TestApp, TestClient, assert_contains, assert_lacks, each, on_one, text};
 
 on_one!(
     the_author_of_a_change_leads_to_their_changes,
@@ -36,10 +36,7 @@ async fn the_author_of_a_change_leads_to_their_changes(app: TestApp) {
         assert!(is_linked(&shown, old), "{page}: {shown}");
     }
     // A new name is shown at once, and found.
-    owner
-        .post_form("/account", &[("name", "Ada King")])
-        .await
-        .is(303);
+    owner.submit("/account", &[("name", "Ada King")]).await;
     for page in ["/", "/changes", &path] {
         let shown = main_of(&owner, page).await;
         assert!(is_linked(&shown, "Ada King"), "{page}: {shown}");
@@ -106,23 +103,16 @@ async fn claims_are_shown_as_claims(app: TestApp) {
         assert!(shown.contains(fact), "{fact}: {shown}");
     }
     let run = json!({ "agent": { "name": "bot", "run": "https://ci.example.com/42" } });
-    key.patch(&format!("/api/changes/{id}"), run)
-        .await
-        .data(200);
+    key.update(&format!("/api/changes/{id}"), run).await;
     let shown = facts(&id).await;
-    assert!(
-        shown.contains("<a href=\"https://ci.example.com/42\""),
-        "{shown}"
-    );
+    assert_contains(&shown, "<a href=\"https://ci.example.com/42\"");
     // Nothing is claimed by a change that a person recorded.
     let fields = [("title", "By hand"), ("on_behalf_of", "Grace")];
     let answer = owner.post_form("/changes", &fields).await;
     let (_, id) = answer.header("location").rsplit_once('/').expect("an id");
     let shown = facts(id).await;
-    assert!(
-        shown.contains("Grace") && !shown.contains("<dt>Agent"),
-        "{shown}"
-    );
+    assert_contains(&shown, "Grace");
+    assert_lacks(&shown, "<dt>Agent");
 }
 
 async fn several_services_are_recorded_and_changed(app: TestApp) {
@@ -149,14 +139,11 @@ async fn several_services_are_recorded_and_changed(app: TestApp) {
     };
     assert_eq!(services().await, json!([payments, ledger, comma]));
     let list = main_of(&owner, "/changes").await;
-    assert!(
-        list.contains(&format!("href=\"/services/{payments}\"")),
-        "{list}"
-    );
-    assert!(list.contains("title=\"ledger, a, b\">+2<"), "{list}");
+    assert_contains(&list, &format!("href=\"/services/{payments}\""));
+    assert_contains(&list, "title=\"ledger, a, b\">+2<");
     for id in &ids {
         let found = main_of(&owner, &format!("/changes?service_id={id}")).await;
-        assert!(found.contains("Of three"), "{found}");
+        assert_contains(&found, "Of three");
     }
     // The form shows the further services by name, and takes them back.
     let form = main_of(&owner, &format!("{path}/edit")).await;
@@ -176,7 +163,7 @@ async fn several_services_are_recorded_and_changed(app: TestApp) {
             ("service_ids", further),
             ("shown", between(&form, "name=\"shown\" value=\"", "\"")),
         ];
-        owner.post_form(&path, &fields).await.is(303);
+        owner.submit(&path, &fields).await;
         assert_eq!(services().await, expected, "{first} {further}");
         // A change without a service leads to the field for one.
         let offers = main_of(&owner, &path).await.contains("/edit#service_id\"");
@@ -282,11 +269,11 @@ async fn changes_are_filtered_by_environment_author_and_text(app: TestApp) {
         );
     }
     let least = between(&page, "<select id=\"min_risk\"", "</select>");
-    assert!(least.contains("value=\"medium\" selected"), "{least}");
+    assert_contains(&least, "value=\"medium\" selected");
     let title = between(&page, "name=\"q\"", ">");
-    assert!(title.contains("value=\"t\""), "{title}");
+    assert_contains(&title, "value=\"t\"");
     let plain = main_of(&owner, "/changes").await;
-    assert!(!plain.contains("name=\"q\""), "{plain}");
+    assert_lacks(&plain, "name=\"q\"");
     for query in [
         "environment=prod%2Cmoon",
         "risk_level=huge",

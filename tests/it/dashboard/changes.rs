@@ -4,30 +4,27 @@ use serde_json::json;
 
 use super::{between, sign_in};
 use changelog_tests::chromium::Chromium;
-use changelog_tests::{TestApp, on_one, text};
+use changelog_tests::{TestApp, assert_contains, in_browser, on_one, text};
 
 on_one!(
-    a_change_is_created_edited_and_deleted,
-    html_is_escaped_on_every_page,
-    markdown_is_rendered_and_sanitized,
     concurrent_edits_keep_untouched_fields,
     tags_may_contain_commas,
-    services_and_hosts_are_created_and_edited,
 );
 
-async fn a_change_is_created_edited_and_deleted(app: TestApp) {
-    if let Some(browser) = Chromium::start().await {
-        check_change_lifecycle(&app, &browser).await;
-    }
-}
+in_browser!(
+    a_change_is_created_edited_and_deleted,
+    services_and_hosts_are_created_and_edited,
+    html_is_escaped_on_every_page,
+    markdown_is_rendered_and_sanitized,
+);
 
 /// Creates, edits and deletes a change; also used without scripts.
 #[expect(clippy::too_many_lines, reason = "one story")]
-pub(super) async fn check_change_lifecycle(app: &TestApp, browser: &Chromium) {
+pub(super) async fn a_change_is_created_edited_and_deleted(app: TestApp, browser: Chromium) {
     let key = app.key();
     let service = json!({ "name": "payments" });
     let service = key.create("/api/services", service).await;
-    sign_in(browser, app, &app.organization).await;
+    sign_in(&browser, &app, &app.organization).await;
 
     // Each error is shown at its field, and the input is kept.
     browser.press("Log a change").await;
@@ -141,8 +138,8 @@ pub(super) async fn check_change_lifecycle(app: &TestApp, browser: &Chromium) {
     browser.wait_for("main .status.rolled_back").await;
     assert_eq!(read().await["status"], "rolled_back");
     let history = browser.text_of("[data-live='history']").await;
-    assert!(history.contains("in progress → rolled back"), "{history}");
-    assert!(history.contains("reason: Too slow"), "{history}");
+    assert_contains(&history, "in progress → rolled back");
+    assert_contains(&history, "reason: Too slow");
 
     // Deleting needs a second click.
     browser.press("Delete this change").await;
@@ -153,19 +150,16 @@ pub(super) async fn check_change_lifecycle(app: &TestApp, browser: &Chromium) {
     key.get(&format!("/api/changes/{id}")).await.is(404);
     browser.open(&format!("{}{path}", app.url())).await;
     let page = browser.text().await;
-    assert!(page.contains("404"), "{page}");
-    browser.open(&format!("{}/activity", app.url())).await;
+    assert_contains(&page, "404");
+    browser.open(&app.at("/activity")).await;
     let log = browser.text_of("[data-live='entries']").await;
     assert!(log.contains(title) && log.contains("deleted"), "{log}");
     let sentence = format!("{} deleted the change {title}", app.organization.owner_name);
-    assert!(log.contains(&sentence), "{log}");
+    assert_contains(&log, &sentence);
 }
 
 #[expect(clippy::too_many_lines, reason = "one table")]
-async fn html_is_escaped_on_every_page(app: TestApp) {
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
+async fn html_is_escaped_on_every_page(app: TestApp, browser: Chromium) {
     let key = app.key();
     let script = |what: &str| format!("<script>document.title='{what}'</script><b>\"'&amp;");
     let service = json!({ "name": script("service"), "description": script("about") });
@@ -194,7 +188,7 @@ async fn html_is_escaped_on_every_page(app: TestApp) {
     key.create("/api/changes", planned).await;
     let other = json!({ "tags": [script("other")] });
     let path = format!("/api/changes/{change}");
-    key.patch(&path, other).await.data(200);
+    key.update(&path, other).await;
     sign_in(&browser, &app, &app.organization).await;
 
     let pages = [
@@ -258,7 +252,7 @@ async fn html_is_escaped_on_every_page(app: TestApp) {
     }
     // Fields have the original text.
     browser
-        .open(&format!("{}/changes/{change}/edit", app.url()))
+        .open(&app.at(&format!("/changes/{change}/edit")))
         .await;
     for (field, word) in [
         ("#title", "title"),
@@ -280,18 +274,11 @@ async fn html_is_escaped_on_every_page(app: TestApp) {
                 .header("content-disposition")
                 .starts_with("attachment")
         );
-        assert!(
-            answer.text.contains("document.title='title'"),
-            "{}",
-            answer.text
-        );
+        assert_contains(&answer.text, "document.title='title'");
     }
 }
 
-async fn markdown_is_rendered_and_sanitized(app: TestApp) {
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
+async fn markdown_is_rendered_and_sanitized(app: TestApp, browser: Chromium) {
     let description = "## What\n\n**Bold** `code`\n\n- one\n- two\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n\
         [good](https://example.com/a) [bad](javascript:alert(1)) [worse](data:text/html,x)\n\n\
         ![picture](https://example.com/pixel.png) <img src=x onerror=alert(1)>\n\n\
@@ -301,9 +288,7 @@ async fn markdown_is_rendered_and_sanitized(app: TestApp) {
     let body = json!({ "title": "Described", "description": description, "impact": "*little*" });
     let change = app.key().create("/api/changes", body).await;
     sign_in(&browser, &app, &app.organization).await;
-    browser
-        .open(&format!("{}/changes/{change}", app.url()))
-        .await;
+    browser.open(&app.at(&format!("/changes/{change}"))).await;
     for (css, text) in [
         (".prose strong", "Bold"),
         (".prose code", "code"),
@@ -338,16 +323,12 @@ async fn concurrent_edits_keep_untouched_fields(app: TestApp) {
     let path = format!("/changes/{id}");
     // A button sends one field only.
     app.key()
-        .patch(
+        .update(
             &format!("/api{path}"),
             json!({ "tags": ["a"], "impact": "some" }),
         )
-        .await
-        .data(200);
-    owner
-        .post_form(&path, &[("status", "rolled_back")])
-        .await
-        .is(303);
+        .await;
+    owner.submit(&path, &[("status", "rolled_back")]).await;
     let change = app.key().get(&format!("/api{path}")).await.data(200);
     assert_eq!(change["status"], "rolled_back");
     assert_eq!(change["tags"], json!(["a"]));
@@ -355,7 +336,7 @@ async fn concurrent_edits_keep_untouched_fields(app: TestApp) {
     assert_eq!(change["title"], "Shared");
     // Saving without changes adds no entry.
     let before = super::entries(&owner).await;
-    owner.post_form(&path, &[("title", "Shared")]).await.is(303);
+    owner.submit(&path, &[("title", "Shared")]).await;
     assert_eq!(super::entries(&owner).await, before);
 }
 
@@ -378,20 +359,14 @@ async fn tags_may_contain_commas(app: TestApp) {
         let form = owner.get(&format!("{path}/edit")).await.text;
         let shown = between(between(&form, "id=\"tags\"", ">"), "value=\"", "\"");
         let shown = shown.replace("&#34;", "\"").replace("&quot;", "\"");
-        owner.post_form(&path, &[("tags", &shown)]).await.is(303);
+        owner.submit(&path, &[("tags", &shown)]).await;
         assert_eq!(read().await, tags, "{typed}, shown as {shown}");
     }
 }
 
-async fn services_and_hosts_are_created_and_edited(app: TestApp) {
-    if let Some(browser) = Chromium::start().await {
-        check_services_and_hosts(&app, &browser).await;
-    }
-}
-
 /// Creates and edits a service and a host; also used without scripts.
-pub(super) async fn check_services_and_hosts(app: &TestApp, browser: &Chromium) {
-    sign_in(browser, app, &app.organization).await;
+pub(super) async fn services_and_hosts_are_created_and_edited(app: TestApp, browser: Chromium) {
+    sign_in(&browser, &app, &app.organization).await;
     let kinds = [
         (
             "services",
@@ -413,7 +388,7 @@ pub(super) async fn check_services_and_hosts(app: &TestApp, browser: &Chromium) 
     let needed = json!({ "name": "needed", "color": "#0af" });
     let needed = app.key().create("/api/services", needed).await;
     for (path, noun, name, other, bad, good) in kinds {
-        let address = format!("{}/{path}", app.url());
+        let address = app.at(&format!("/{path}"));
         browser.open(&address).await;
         browser.press(&format!("New {noun}")).await;
         browser.wait_for(&format!("#{name}:focus")).await;
@@ -439,7 +414,7 @@ pub(super) async fn check_services_and_hosts(app: &TestApp, browser: &Chromium) 
         browser.press(&format!("Create {noun}")).await;
         browser.wait_for(&format!("#{name}-error-1")).await;
         let error = browser.text_of(&format!("#{name}-error-1")).await;
-        assert!(error.contains("already exists"), "{error}");
+        assert_contains(&error, "already exists");
 
         // The edit form has the current values, and the log has the differences.
         browser.open(&format!("{}{here}", app.url())).await;
@@ -462,7 +437,7 @@ pub(super) async fn check_services_and_hosts(app: &TestApp, browser: &Chromium) 
         let log = owner.get(&format!("/activity?resource={noun}")).await;
         log.is(200);
         let entry = between(&log.text, "<li class=\"entry\"", "</li>");
-        assert!(entry.contains("<del>first</del>"), "{entry}");
-        assert!(entry.contains("<ins>second</ins>"), "{entry}");
+        assert_contains(&entry, "<del>first</del>");
+        assert_contains(&entry, "<ins>second</ins>");
     }
 }

@@ -111,9 +111,7 @@ async fn large_json_is_compressed_for_those_who_ask(app: TestApp) {
         .map(|n| json!({ "title": format!("Deploy payments 4.{n}"), "status": "completed" }))
         .collect();
     let id = key.completed_change("Compressed & <escaped> zażółć").await;
-    key.post("/api/changes/bulk", json!({ "changes": changes }))
-        .await
-        .is(201);
+    key.create_changes(changes).await;
     let now = chrono::Utc::now().format("%Y-%m-%dT%H:%M:%S%.3fZ");
     let around = format!("/api/changes/around?limit=40&at={now}");
     for path in ["/api/changes?per_page=100", &around] {

@@ -54,14 +54,11 @@ async fn a_form_takes_names_and_ids(app: TestApp) {
             .iter()
             .map(|(name, value)| (*name, &**value))
             .collect();
-        browser.post_form(&path, &fields).await.is(303);
+        browser.submit(&path, &fields).await;
         let after = app.key().get(&format!("/api{path}")).await.data(200);
         assert_eq!(after["depends_on"], service["depends_on"], "{fields:?}");
     }
-    browser
-        .post_form(&path, &[("depends_on", "")])
-        .await
-        .is(303);
+    browser.submit(&path, &[("depends_on", "")]).await;
     let after = app.key().get(&format!("/api{path}")).await.data(200);
     assert_eq!(after["depends_on"], json!([]));
     assert_eq!(shown(&browser, &path).await, "");
@@ -78,7 +75,7 @@ async fn a_form_keeps_what_others_have_changed(app: TestApp) {
     let shown = between(&shown, "name=\"shown\" value=\"", "\"").to_owned();
     let meanwhile = json!({ "description": "Of others", "depends_on": [mail] });
     let address = format!("/api{path}");
-    app.key().patch(&address, meanwhile).await.data(200);
+    app.key().update(&address, meanwhile).await;
     // The form sends all fields, of which the person has changed one.
     let form = |name: &'static str, description: &'static str| {
         [

@@ -1,7 +1,7 @@
 //! The first minute, and pages that cannot be shown.
 
 use super::{between, join};
-use changelog_tests::{Server, TestApp, TestClient, on_one};
+use changelog_tests::{Server, TestApp, TestClient, assert_contains, assert_lacks, on_one};
 
 on_one!(
     an_empty_database_says_how_to_set_it_up,
@@ -25,27 +25,21 @@ async fn an_empty_database_says_how_to_set_it_up(app: TestApp) {
     first.is(303);
     let page = anonymous.get(first.header("location")).await;
     page.is(200);
-    assert!(
-        page.text.contains("open the setup link that"),
-        "{}",
-        page.text
-    );
-    assert!(!page.text.contains("<form"), "{}", page.text);
+    assert_contains(&page.text, "open the setup link that");
+    assert_lacks(&page.text, "<form");
     let page = app.anonymous().get("/sign-in").await.text;
-    assert!(
-        page.contains("<form") && !page.contains("setup link"),
-        "{page}"
-    );
+    assert_contains(&page, "<form");
+    assert_lacks(&page, "setup link");
 }
 
 async fn a_wrong_setup_link_says_so(app: TestApp) {
     let (_server, anonymous) = empty_service(&app).await;
     let page = anonymous.get("/setup?token=wrong").await;
     page.is(403);
-    assert!(page.text.contains("This setup link isn"), "{}", page.text);
+    assert_contains(&page.text, "This setup link isn");
     let page = app.anonymous().get("/setup?token=wrong").await;
     page.is(403);
-    assert!(page.text.contains("Already set up"), "{}", page.text);
+    assert_contains(&page.text, "Already set up");
 }
 
 async fn failures_keep_the_navigation(app: TestApp) {
@@ -54,30 +48,18 @@ async fn failures_keep_the_navigation(app: TestApp) {
     for (path, status) in [("/changes/xyz", 400), ("/nowhere", 404), (unknown, 404)] {
         let page = owner.get(path).await;
         page.is(status);
-        assert!(
-            page.text.contains("<h1>Page not found</h1>"),
-            "{}",
-            page.text
-        );
+        assert_contains(&page.text, "<h1>Page not found</h1>");
         let navigation = between(&page.text, "<nav aria-label=\"Main\">", "</nav>");
-        assert!(navigation.contains("href=\"/changes\""), "{navigation}");
+        assert_contains(&navigation, "href=\"/changes\"");
     }
     let viewer = join(&app, &owner, "viewer", "viewer").await;
     let page = viewer.browser.get("/changes/new").await;
     page.is(403);
-    assert!(
-        page.text.contains("You don&#39;t have permission"),
-        "{}",
-        page.text
-    );
-    assert!(
-        page.text.contains("viewers have read-only access"),
-        "{}",
-        page.text
-    );
+    assert_contains(&page.text, "You don&#39;t have permission");
+    assert_contains(&page.text, "viewers have read-only access");
     // A person who is invited has no pages yet.
     let page = app.anonymous().get("/invitations/none").await;
     page.is(404);
-    assert!(page.text.contains("no longer valid"), "{}", page.text);
-    assert!(!page.text.contains("<nav"), "{}", page.text);
+    assert_contains(&page.text, "no longer valid");
+    assert_lacks(&page.text, "<nav");
 }

@@ -73,11 +73,7 @@ async fn a_feed_has_the_newest_changes(app: TestApp) {
         summary.starts_with("high risk, rolled back, pay & co, prod. # Why"),
         "{summary}"
     );
-    assert!(
-        newest.links[0]
-            .href
-            .starts_with(&format!("{}/changes/", app.url()))
-    );
+    assert!(newest.links[0].href.starts_with(&app.at("/changes/")));
     assert!(
         newest
             .categories
@@ -115,7 +111,7 @@ async fn a_feed_ends_with_its_token(app: TestApp) {
         "shown again: {}",
         account.text
     );
-    browser.post_form("/account/feed/revoke", &[]).await.is(303);
+    browser.submit("/account/feed/revoke", &[]).await;
     let ended = get(&app, &second).await;
     ended.is(404);
     assert!(ended.text.contains("no longer valid"), "{}", ended.text);
@@ -127,10 +123,7 @@ async fn a_feed_ends_with_its_token(app: TestApp) {
         get(&app, path).await.is(404);
     }
     // A session is needed to create one, and the request of another site is refused.
-    app.anonymous()
-        .post_form("/account/feed", &[])
-        .await
-        .is(303);
+    app.anonymous().submit("/account/feed", &[]).await;
     let other_site = browser.with("sec-fetch-site", "cross-site");
     other_site.post_form("/account/feed", &[]).await.is(403);
 }
@@ -141,11 +134,11 @@ async fn a_feed_ends_with_its_member(app: TestApp) {
     let path = create(&viewer.browser).await;
     get(&app, &path).await.is(200);
     let remove = format!("/settings/members/{}/remove", viewer.id);
-    owner.post_form(&remove, &[]).await.is(303);
+    owner.submit(&remove, &[]).await;
     get(&app, &path).await.is(404);
     // Nor does it come back with the member.
     let link = invite(&owner, &viewer.email, "viewer").await;
     let fields = [("name", "Grace"), ("password", super::PASSWORD)];
-    app.anonymous().post_form(&link, &fields).await.is(303);
+    app.anonymous().submit(&link, &fields).await;
     get(&app, &path).await.is(404);
 }

@@ -7,17 +7,19 @@ use serde_json::{Value, json};
 use super::sign_in;
 use changelog_tests::chromium::Chromium;
 use changelog_tests::event_stream::EventStream;
-use changelog_tests::{Engine, TestApp, on_one, signal};
+use changelog_tests::{Engine, TestApp, assert_contains, assert_lacks, in_browser, on_one, signal};
 
-on_one!(
+on_one!(the_events_of_a_page_end_with_its_session;
+    process:
+    a_page_says_that_the_service_does_not_answer,
+);
+
+in_browser!(
     a_page_says_that_its_session_has_ended,
     what_was_typed_survives_the_end_of_a_session,
     what_a_page_has_missed_is_shown_when_the_pointer_leaves,
     a_page_shows_nothing_when_nothing_is_new,
     a_list_with_refused_filters_is_up_to_date,
-    the_events_of_a_page_end_with_its_session;
-    process:
-    a_page_says_that_the_service_does_not_answer,
 );
 
 /// Signs in and opens a page, and waits until its stream is open.
@@ -30,16 +32,10 @@ async fn open_live(browser: &Chromium, app: &TestApp, path: &str) {
 /// Ends all sessions of the owner but the one of this request.
 async fn end_other_sessions(app: &TestApp) {
     let owner = app.browser().await;
-    owner
-        .post_form("/account/end-other-sessions", &[])
-        .await
-        .is(303);
+    owner.submit("/account/end-other-sessions", &[]).await;
 }
 
-async fn a_page_says_that_its_session_has_ended(app: TestApp) {
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
+async fn a_page_says_that_its_session_has_ended(app: TestApp, browser: Chromium) {
     app.key().change("Before").await;
     open_live(&browser, &app, "/changes").await;
     assert_eq!(browser.text_of("[data-freshness]").await, "Live");
@@ -54,7 +50,7 @@ async fn a_page_says_that_its_session_has_ended(app: TestApp) {
     browser.wait_for("#email").await;
     let page = browser.text().await;
     assert!(page.contains("Your session has ended. Sign in to continue."));
-    assert!(!page.contains("What you typed is kept."), "{page}");
+    assert_lacks(&page, "What you typed is kept.");
     super::try_sign_in(
         &browser,
         &app.organization.email,
@@ -65,12 +61,9 @@ async fn a_page_says_that_its_session_has_ended(app: TestApp) {
     assert_eq!(browser.path().await, "/changes");
 }
 
-async fn what_was_typed_survives_the_end_of_a_session(app: TestApp) {
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
+async fn what_was_typed_survives_the_end_of_a_session(app: TestApp, browser: Chromium) {
     sign_in(&browser, &app, &app.organization).await;
-    browser.open(&format!("{}/changes/new", app.url())).await;
+    browser.open(&app.at("/changes/new")).await;
     let form = "main form";
     browser.fill(form, &[("title", "Half a thought")]).await;
     browser
@@ -80,9 +73,9 @@ async fn what_was_typed_survives_the_end_of_a_session(app: TestApp) {
     browser.press("Log change").await;
     browser.wait_for("#email").await;
     let page = browser.text().await;
-    assert!(
-        page.contains("Your session has ended. Sign in to continue. What you typed is kept."),
-        "{page}"
+    assert_contains(
+        &page,
+        "Your session has ended. Sign in to continue. What you typed is kept.",
     );
     super::try_sign_in(
         &browser,
@@ -95,22 +88,19 @@ async fn what_was_typed_survives_the_end_of_a_session(app: TestApp) {
     assert_eq!(browser.value("#title").await, "Half a thought");
     assert_eq!(browser.value("#description").await, "Not sent");
     let note = browser.text_of("main .note").await;
-    assert!(note.contains("restored"), "{note}");
+    assert_contains(&note, "restored");
     browser.press("Log change").await;
     browser.wait_for("#history").await;
 
     // What was sent, and what was left, does not come back.
-    browser.open(&format!("{}/changes/new", app.url())).await;
+    browser.open(&app.at("/changes/new")).await;
     browser.wait_for("main form [name='title']").await;
     assert_eq!(browser.value("#title").await, "");
     let kept = "return sessionStorage.getItem('changelog-drafts')";
     assert_eq!(browser.script(kept).await, Value::Null);
 }
 
-async fn what_a_page_has_missed_is_shown_when_the_pointer_leaves(app: TestApp) {
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
+async fn what_a_page_has_missed_is_shown_when_the_pointer_leaves(app: TestApp, browser: Chromium) {
     app.key().change("Before").await;
     open_live(&browser, &app, "/changes").await;
     // The pointer rests on the list.
@@ -151,10 +141,7 @@ async fn what_a_page_has_missed_is_shown_when_the_pointer_leaves(app: TestApp) {
     assert!(!browser.has("[data-current]").await);
 }
 
-async fn a_page_shows_nothing_when_nothing_is_new(app: TestApp) {
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
+async fn a_page_shows_nothing_when_nothing_is_new(app: TestApp, browser: Chromium) {
     let id = app.key().change("Before").await;
     open_live(&browser, &app, "/").await;
     browser.script("document.querySelector('[data-live]').tabIndex = -1; document.querySelector('[data-live]').focus()").await;
@@ -163,9 +150,8 @@ async fn a_page_shows_nothing_when_nothing_is_new(app: TestApp) {
     let before = browser.script(count).await.as_u64().expect("a count");
     let impact = json!({ "impact": "none" });
     app.key()
-        .patch(&format!("/api/changes/{id}"), impact)
-        .await
-        .data(200);
+        .update(&format!("/api/changes/{id}"), impact)
+        .await;
     let started = Instant::now();
     while browser.script(count).await.as_u64().expect("a count") <= before {
         assert!(started.elapsed() < Duration::from_secs(20), "no refresh");
@@ -175,10 +161,7 @@ async fn a_page_shows_nothing_when_nothing_is_new(app: TestApp) {
     assert_eq!(browser.console().await, [""; 0]);
 }
 
-async fn a_list_with_refused_filters_is_up_to_date(app: TestApp) {
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
+async fn a_list_with_refused_filters_is_up_to_date(app: TestApp, browser: Chromium) {
     open_live(&browser, &app, "/activity?range=nonsense").await;
     assert!(!browser.has(".lost").await);
 }

@@ -6,7 +6,7 @@ mod deliveries;
 use serde_json::{Value, json};
 
 use super::{between, entries, join};
-use changelog_tests::{TestApp, TestClient, on_both, on_one, text};
+use changelog_tests::{TestApp, TestClient, assert_contains, assert_lacks, on_both, on_one, text};
 
 on_both!(
     a_webhook_is_connected_once,
@@ -55,7 +55,7 @@ async fn connect(by: &TestClient, fields: &[(&str, &str)]) -> String {
 async fn a_webhook_is_connected_once(app: TestApp) {
     let owner = app.browser().await;
     let page = owner.get(PATH).await.text;
-    assert!(page.contains("No connections yet"), "{page}");
+    assert_contains(&page, "No connections yet");
     let form = owner.get(&format!("{PATH}/new?kind=webhook")).await.text;
     let id = between(&form, "name=\"new_id\" value=\"", "\"");
     let mut fields = webhook("Bot");
@@ -71,13 +71,13 @@ async fn a_webhook_is_connected_once(app: TestApp) {
     for _ in 0..2 {
         let again = owner.post_form(PATH, &fields).await;
         again.is(409);
-        assert!(again.text.contains("already sent"), "{}", again.text);
+        assert_contains(&again.text, "already sent");
         assert!(!again.text.contains("new-signing-secret"));
     }
     let page = owner.get(PATH).await.text;
     assert_eq!(page.matches("<bdi>Bot</bdi>").count(), 1, "{page}");
-    assert!(page.contains("Nothing sent yet"), "{page}");
-    assert!(page.contains("https://receiver.invalid/…"), "{page}");
+    assert_contains(&page, "Nothing sent yet");
+    assert_contains(&page, "https://receiver.invalid/…");
 
     // The public key needs no session; nothing else has one.
     let (_, id) = created
@@ -120,23 +120,14 @@ async fn a_webhook_is_connected_once(app: TestApp) {
 
 /// Disables, enables and deletes the first of two connections.
 async fn its_end_is_in_the_activity_log(owner: &TestClient, path: &str) {
-    owner
-        .post_form(&format!("{path}/disable"), &[])
-        .await
-        .is(303);
+    owner.submit(&format!("{path}/disable"), &[]).await;
     let page = owner.get(path).await.text;
-    assert!(page.contains("Disabled by ada of Acme."), "{page}");
+    assert_contains(&page, "Disabled by ada of Acme.");
     // What a person has disabled is no trouble.
     let overview = owner.get("/").await.text;
-    assert!(!overview.contains(path), "{overview}");
-    owner
-        .post_form(&format!("{path}/enable"), &[])
-        .await
-        .is(303);
-    owner
-        .post_form(&format!("{path}/delete"), &[])
-        .await
-        .is(303);
+    assert_lacks(&overview, path);
+    owner.submit(&format!("{path}/enable"), &[]).await;
+    owner.submit(&format!("{path}/delete"), &[]).await;
     owner.get(path).await.is(404);
     let log = owner.get("/api/activity?resource=integration").await;
     let log = log.body(200);
@@ -217,7 +208,7 @@ async fn nothing_secret_is_on_any_page(app: TestApp) {
         // The name of another connection.
         let taken = owner.post_form(PATH, &fields).await;
         taken.is(422);
-        assert!(taken.text.contains("already exists"), "{}", taken.text);
+        assert_contains(&taken.text, "already exists");
         assert_hidden(&taken.text, "taken");
         pages.push(path);
     }
@@ -412,7 +403,7 @@ async fn a_connection_is_edited(app: TestApp) {
         ("events", "change.created"),
         ("min_risk", "high"),
     ];
-    owner.post_form(&path, &fields).await.is(303);
+    owner.submit(&path, &fields).await;
     let page = owner.get(&path).await.text;
     for shown in ["<bdi>Recorded</bdi>", "<bdi>high risk</bdi>"] {
         assert!(page.contains(shown), "{shown}: {page}");
@@ -433,9 +424,5 @@ async fn a_connection_is_edited(app: TestApp) {
     fields[0].1 = "BOT";
     let refused = owner.post_form(&path, &fields).await;
     refused.is(422);
-    assert!(
-        refused.text.contains("id=\"name-error-1\""),
-        "{}",
-        refused.text
-    );
+    assert_contains(&refused.text, "id=\"name-error-1\"");
 }

@@ -6,19 +6,16 @@ use serde_json::json;
 
 use super::sign_in;
 use changelog_tests::chromium::Chromium;
-use changelog_tests::{TestApp, on_one};
+use changelog_tests::{TestApp, in_browser};
 
-on_one!(
+in_browser!(
     shortcuts_navigate,
     keys_open_pages_and_the_palette,
     shortcuts_are_off_in_fields,
     pages_can_be_used_with_the_tab_key,
 );
 
-async fn shortcuts_navigate(app: TestApp) {
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
+async fn shortcuts_navigate(app: TestApp, browser: Chromium) {
     for title in ["First", "Second", "Third"] {
         app.key().change(title).await;
     }
@@ -31,17 +28,17 @@ async fn shortcuts_navigate(app: TestApp) {
         ("go", "/"),
         ("n", "/changes/new"),
     ] {
-        browser.open(&format!("{}/", app.url())).await;
+        browser.open(&app.at("/")).await;
         browser.wait_for("[data-help]:not([hidden])").await;
         if path == "/" {
-            browser.open(&format!("{}/changes", app.url())).await;
+            browser.open(&app.at("/changes")).await;
             browser.wait_for("[data-help]:not([hidden])").await;
         }
         browser.keys(keys).await;
         browser.wait_for_url(&format!("{}{path}", app.url())).await;
     }
 
-    browser.open(&format!("{}/changes", app.url())).await;
+    browser.open(&app.at("/changes")).await;
     browser.wait_for("[data-help]:not([hidden])").await;
     let current = async || browser.texts("[data-current] .title").await;
     for (key, title) in [
@@ -86,10 +83,7 @@ async fn shortcuts_navigate(app: TestApp) {
     assert_eq!(browser.address().await, "/changes?text=first");
 }
 
-async fn keys_open_pages_and_the_palette(app: TestApp) {
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
+async fn keys_open_pages_and_the_palette(app: TestApp, browser: Chromium) {
     // One a day.
     let now = Utc::now();
     let changes = (0..60).map(|number| {
@@ -135,7 +129,7 @@ async fn keys_open_pages_and_the_palette(app: TestApp) {
     browser.wait_for(".entry[data-current]").await;
     browser.keys(&Key::Escape.to_string()).await;
     assert!(!browser.has("[data-current]").await);
-    move_in_charts(&browser, &format!("{}/", app.url())).await;
+    move_in_charts(&browser, &app.at("/")).await;
     let control = Key::Control.to_string();
     browser.keys(&format!("{control}k{control}")).await;
     browser.wait_for(".palette[open]").await;
@@ -199,12 +193,9 @@ async fn focus(browser: &Chromium) -> String {
     id.as_str().unwrap_or_default().to_owned()
 }
 
-async fn shortcuts_are_off_in_fields(app: TestApp) {
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
+async fn shortcuts_are_off_in_fields(app: TestApp, browser: Chromium) {
     sign_in(&browser, &app, &app.organization).await;
-    let address = format!("{}/changes/new", app.url());
+    let address = app.at("/changes/new");
     browser.open(&address).await;
     browser.wait_for("[data-help]:not([hidden])").await;
     let typed = "gcghn/?jk";
@@ -224,7 +215,7 @@ async fn shortcuts_are_off_in_fields(app: TestApp) {
     assert_eq!(browser.value("#search").await, typed);
     assert_eq!(browser.path().await, "/changes/new");
     // Keys with a modifier belong to the browser.
-    browser.open(&format!("{}/changes", app.url())).await;
+    browser.open(&app.at("/changes")).await;
     browser.wait_for("[data-help]:not([hidden])").await;
     let pressed = "window.pressed = []; document.addEventListener('keydown', (event) => \
         window.pressed.push([event.key, event.ctrlKey, event.defaultPrevented]))";
@@ -238,12 +229,9 @@ async fn shortcuts_are_off_in_fields(app: TestApp) {
     assert_ne!(focus(&browser).await, "search");
 }
 
-async fn pages_can_be_used_with_the_tab_key(app: TestApp) {
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
+async fn pages_can_be_used_with_the_tab_key(app: TestApp, browser: Chromium) {
     sign_in(&browser, &app, &app.organization).await;
-    browser.open(&format!("{}/changes", app.url())).await;
+    browser.open(&app.at("/changes")).await;
     browser.wait_for("[data-help]:not([hidden])").await;
     browser.keys(&Key::Tab.to_string()).await;
     let first = "const e = document.activeElement; const box = e.getBoundingClientRect();\
@@ -253,9 +241,7 @@ async fn pages_can_be_used_with_the_tab_key(app: TestApp) {
         json!(["Skip to content", true])
     );
     browser.keys(&Key::Enter.to_string()).await;
-    browser
-        .wait_for_url(&format!("{}/changes#main", app.url()))
-        .await;
+    browser.wait_for_url(&app.at("/changes#main")).await;
     // The focus is visible at each step, until it leaves the page.
     let unseen = "const e = document.activeElement, s = getComputedStyle(e);\
         if (e === document.body) return null;\

@@ -6,23 +6,17 @@ use serde_json::{Value, json};
 
 use super::{between, sign_in};
 use changelog_tests::chromium::Chromium;
-use changelog_tests::{TestApp, each, on_one, text};
+use changelog_tests::{TestApp, assert_contains, assert_lacks, each, in_browser, on_one, text};
 
 on_one!(
-    filters_are_in_the_url,
     filter_urls_are_canonical,
     invalid_filters_are_reported_at_their_field,
-    downloads_match_the_list,
     downloads_have_each_of_many_changes_once,
     csv_cells_are_not_formulas,
     the_activity_log_is_filtered_and_paged,
 );
 
-async fn filters_are_in_the_url(app: TestApp) {
-    if let Some(browser) = Chromium::start().await {
-        check_filters(&app, &browser).await;
-    }
-}
+in_browser!(filters_are_in_the_url, downloads_match_the_list);
 
 /// Creates thirty changes on three days: every second one has a service, every third a
 /// host, every fifth tags.
@@ -67,10 +61,10 @@ pub(super) async fn open_filters(browser: &Chromium) {
 }
 
 /// Pages and filters a list; also used without scripts.
-pub(super) async fn check_filters(app: &TestApp, browser: &Chromium) {
-    let (service, host) = create_thirty_changes(app).await;
-    sign_in(browser, app, &app.organization).await;
-    let address = format!("{}/changes", app.url());
+pub(super) async fn filters_are_in_the_url(app: TestApp, browser: Chromium) {
+    let (service, host) = create_thirty_changes(&app).await;
+    sign_in(&browser, &app, &app.organization).await;
+    let address = app.at("/changes");
     browser.open(&address).await;
     assert_eq!(browser.text_of("#count").await, "30 changes");
     // Grouped by day, newest first, 25 per page.
@@ -106,7 +100,7 @@ pub(super) async fn check_filters(app: &TestApp, browser: &Chromium) {
     browser.wait_for("[rel='next']").await;
 
     // Names become ids, and empty filters are omitted.
-    open_filters(browser).await;
+    open_filters(&browser).await;
     let form = "main form";
     let fields = [("service", "payments & co"), ("host", "WEB-1")];
     browser.fill(form, &fields).await;
@@ -146,7 +140,7 @@ pub(super) async fn check_filters(app: &TestApp, browser: &Chromium) {
 
     browser.press("Clear filters").await;
     browser.wait_for_text("30 changes").await;
-    open_filters(browser).await;
+    open_filters(&browser).await;
     let fields = [
         ("tags", "eu, a b"),
         ("since", "2026-02-01T12:05"),
@@ -170,7 +164,7 @@ pub(super) async fn check_filters(app: &TestApp, browser: &Chromium) {
     assert_eq!(browser.value("main [name='tags']").await, "eu, a b");
     let since = browser.value("main [name='since']").await;
     assert!(since.starts_with("2026-02-01T12:05"), "{since}");
-    check_search(browser).await;
+    check_search(&browser).await;
 }
 
 async fn check_search(browser: &Chromium) {
@@ -186,10 +180,8 @@ async fn check_search(browser: &Chromium) {
     browser.wait_for("#history").await;
     assert_eq!(browser.text_of("h1").await, "Deploy number 07");
     let around = browser.text_of("section[aria-labelledby='around']").await;
-    assert!(
-        around.contains("Deploy number 06") && !around.contains("Deploy number 17"),
-        "{around}"
-    );
+    assert_contains(&around, "Deploy number 06");
+    assert_lacks(&around, "Deploy number 17");
 }
 
 async fn filter_urls_are_canonical(app: TestApp) {
@@ -274,17 +266,10 @@ async fn invalid_filters_are_reported_at_their_field(app: TestApp) {
     assert!(page.text.contains("30 changes"), "the exact count");
 }
 
-async fn downloads_match_the_list(app: TestApp) {
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
-    check_downloads(&app, &browser).await;
-}
-
 /// Downloads lists; also used without scripts.
-pub(super) async fn check_downloads(app: &TestApp, browser: &Chromium) {
-    create_thirty_changes(app).await;
-    sign_in(browser, app, &app.organization).await;
+pub(super) async fn downloads_match_the_list(app: TestApp, browser: Chromium) {
+    create_thirty_changes(&app).await;
+    sign_in(&browser, &app, &app.organization).await;
     let cookie = browser.cookie().await;
     let caller = app.anonymous().with("cookie", &cookie);
     for (query, count) in [
@@ -292,7 +277,7 @@ pub(super) async fn check_downloads(app: &TestApp, browser: &Chromium) {
         ("?risk_level=high", 3),
         ("?q=deploy&tag=eu&page=2", 6),
     ] {
-        browser.open(&format!("{}/changes{query}", app.url())).await;
+        browser.open(&app.at(&format!("/changes{query}"))).await;
         let noun = format!("{count} changes");
         browser.wait_for_text(&noun).await;
         let api = query.replace("page=2", "per_page=100");
@@ -467,15 +452,10 @@ async fn the_activity_log_is_filtered_and_paged(app: TestApp) {
     let titles: Vec<Value> = (0..60)
         .map(|n| json!({ "title": format!("Number {n:02}") }))
         .collect();
-    key.post("/api/changes/bulk", json!({ "changes": titles }))
-        .await
-        .is(201);
+    key.create_changes(titles).await;
     key.service("payments").await;
     let owner = app.browser().await;
-    owner
-        .post_form("/hosts", &[("hostname", "by-hand")])
-        .await
-        .is(303);
+    owner.submit("/hosts", &[("hostname", "by-hand")]).await;
     let count = |page: &str| page.matches("<li class=\"entry\"").count();
     let all = owner.get("/activity").await.text;
     assert!(all.contains("by-hand") && all.contains("payments"), "{all}");
@@ -484,11 +464,8 @@ async fn the_activity_log_is_filtered_and_paged(app: TestApp) {
         .replace("&amp;", "&");
     let rest = owner.get(&next).await;
     rest.is(200);
-    assert!(
-        rest.text.contains("rel=\"prev\"") && rest.text.contains("Number 00"),
-        "{}",
-        rest.text
-    );
+    assert_contains(&rest.text, "rel=\"prev\"");
+    assert_contains(&rest.text, "Number 00");
     assert!(!rest.text.contains("Number 59"));
     let services = owner.get("/activity?resource=service").await.text;
     assert_eq!(
@@ -496,7 +473,7 @@ async fn the_activity_log_is_filtered_and_paged(app: TestApp) {
         1,
         "{services}"
     );
-    assert!(services.contains(">terraform</a>"), "{services}");
+    assert_contains(&services, ">terraform</a>");
     let mine = format!(
         "/activity?actor_id={}&resource=host",
         app.organization.owner_id

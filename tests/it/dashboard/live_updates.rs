@@ -7,20 +7,18 @@ use serde_json::json;
 use super::sign_in;
 use changelog_tests::chromium::Chromium;
 use changelog_tests::receivers::{Answer, Receiver};
-use changelog_tests::{TestApp, on_one};
+use changelog_tests::{TestApp, in_browser, on_one};
 
-on_one!(
-    pages_update_live,
-    the_first_change_appears,
+on_one!(unchanged_pages_are_not_sent_again,);
+
+in_browser!(
     the_first_change_does_not_stop_a_navigation,
+    the_first_change_appears,
+    pages_update_live,
     live_updates_keep_input_and_selection,
-    unchanged_pages_are_not_sent_again,
 );
 
-async fn pages_update_live(app: TestApp) {
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
+async fn pages_update_live(app: TestApp, browser: Chromium) {
     let id = app.key().change("Before").await;
     sign_in(&browser, &app, &app.organization).await;
     for path in ["/", "/changes"] {
@@ -45,31 +43,26 @@ async fn pages_update_live(app: TestApp) {
     assert_eq!(browser.text_of("#count").await, "3 changes");
 
     // The page of a change shows its updates.
-    browser.open(&format!("{}/changes/{id}", app.url())).await;
+    browser.open(&app.at(&format!("/changes/{id}"))).await;
     browser.wait_for("[data-help]:not([hidden])").await;
     let path = format!("/api/changes/{id}");
     app.key()
-        .patch(&path, json!({ "status": "rolled_back" }))
-        .await
-        .data(200);
+        .update(&path, json!({ "status": "rolled_back" }))
+        .await;
     browser.wait_for_text("rolled back").await;
     assert_eq!(browser.console().await, [""; 0]);
 }
 
 /// Opens the overview of an organization without changes, and waits until it is live.
-async fn open_empty_page(app: &TestApp) -> Option<Chromium> {
-    let browser = Chromium::start().await?;
-    sign_in(&browser, app, &app.organization).await;
+async fn open_empty_page(app: &TestApp, browser: &Chromium) {
+    sign_in(browser, app, &app.organization).await;
     browser.open(&app.url()).await;
     browser.wait_for("[data-live=empty]").await;
     browser.wait_for("[data-freshness]:not([hidden])").await;
-    Some(browser)
 }
 
-async fn the_first_change_appears(app: TestApp) {
-    let Some(browser) = open_empty_page(&app).await else {
-        return;
-    };
+async fn the_first_change_appears(app: TestApp, browser: Chromium) {
+    open_empty_page(&app, &browser).await;
     let first = json!({ "title": "The first", "status": "completed" });
     app.key().create("/api/changes", first).await;
     browser.wait_for_text("The first").await;
@@ -78,10 +71,8 @@ async fn the_first_change_appears(app: TestApp) {
 }
 
 /// The first change loads the empty page again, but not while another page is being loaded.
-async fn the_first_change_does_not_stop_a_navigation(app: TestApp) {
-    let Some(browser) = open_empty_page(&app).await else {
-        return;
-    };
+async fn the_first_change_does_not_stop_a_navigation(app: TestApp, browser: Chromium) {
+    open_empty_page(&app, &browser).await;
     let slow = Receiver::start().await;
     slow.answer_with(Answer::text(200, "arrived").after(Duration::from_secs(3)));
     // The driver's next command would wait for a navigation that has begun.
@@ -92,13 +83,10 @@ async fn the_first_change_does_not_stop_a_navigation(app: TestApp) {
     browser.wait_for_text("arrived").await;
 }
 
-async fn live_updates_keep_input_and_selection(app: TestApp) {
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
+async fn live_updates_keep_input_and_selection(app: TestApp, browser: Chromium) {
     app.key().change("Before").await;
     sign_in(&browser, &app, &app.organization).await;
-    browser.open(&format!("{}/changes", app.url())).await;
+    browser.open(&app.at("/changes")).await;
     browser.wait_for("[data-help]:not([hidden])").await;
     super::list_filters::open_filters(&browser).await;
     // The filters have input, and a row is selected with the keyboard.
@@ -135,7 +123,7 @@ async fn unchanged_pages_are_not_sent_again(app: TestApp) {
                 assert_eq!(again.header("etag"), tag, "{path}");
                 let patch = json!({ "impact": format!("another, {path}") });
                 let change = format!("/api/changes/{id}");
-                app.key().patch(&change, patch).await.data(200);
+                app.key().update(&change, patch).await;
                 let another = json!({ "title": "Another", "status": "in_progress" });
                 app.key().create("/api/changes", another).await;
                 let after = owner.clone().with("if-none-match", &tag).get(path).await;

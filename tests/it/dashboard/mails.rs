@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use changelog_tests::{
-    Db, Engine, SmtpMail, SmtpMode, SmtpServer, TestApp, TestClient, database, on_both, text,
+    Db, Engine, SmtpMail, SmtpMode, SmtpServer, TestApp, TestClient, assert_contains, assert_lacks,
+    database, on_both, text,
 };
 use mail_parser::{HeaderValue, Message, MessageParser};
 
@@ -100,7 +101,7 @@ async fn a_mail_is_sent_at_once_and_stopped_with_one_click(mut app: TestApp) {
     // The invitation of the member.
     smtp.wait_for(1).await;
     let page = grace.get("/account").await.text;
-    assert!(page.contains("name=\"mail\""), "{page}");
+    assert_contains(&page, "name=\"mail\"");
     let title = "Zażółć <b>gęślą</b> & Bcc: eve@example.com";
     let id = change(&app, &service, title, "high").await;
     wait_for_notifications(&app).await;
@@ -139,18 +140,15 @@ async fn a_mail_is_sent_at_once_and_stopped_with_one_click(mut app: TestApp) {
     let (plain, html) = parts(mail);
     for line in [
         title.to_owned(),
-        format!("{}/changes/{id}", app.url()),
+        app.at(&format!("/changes/{id}")),
         "payments & more: high risk, planned, by API key: terraform, ".to_owned(),
         link.to_owned(),
     ] {
         assert!(plain.contains(&line), "{line}: {plain}");
     }
     assert!(plain.contains(" CET") || plain.contains(" CEST"), "{plain}");
-    assert!(
-        html.contains("&#60;b&#62;gęślą&#60;/b&#62; &#38; Bcc"),
-        "{html}"
-    );
-    assert!(html.contains("payments &#38; more"), "{html}");
+    assert_contains(&html, "&#60;b&#62;gęślą&#60;/b&#62; &#38; Bcc");
+    assert_contains(&html, "payments &#38; more");
 
     // One click, as a mail program sends it: no session, another site.
     let path = link
@@ -159,7 +157,7 @@ async fn a_mail_is_sent_at_once_and_stopped_with_one_click(mut app: TestApp) {
     let anonymous = app.anonymous().with("sec-fetch-site", "cross-site");
     let page = anonymous.get(path).await;
     page.is(200);
-    assert!(page.text.contains("payments &#38; more"), "{}", page.text);
+    assert_contains(&page.text, "payments &#38; more");
     let fields = [("List-Unsubscribe", "One-Click")];
     anonymous.post_form(path, &fields).await.is(200);
     // It may be sent twice.
@@ -167,7 +165,7 @@ async fn a_mail_is_sent_at_once_and_stopped_with_one_click(mut app: TestApp) {
     let unknown = format!("/unsubscribe/{}", "0".repeat(64));
     anonymous.post_form(&unknown, &fields).await.is(404);
     let account = grace.get("/account").await.text;
-    assert!(!account.contains("payments"), "{account}");
+    assert_lacks(&account, "payments");
     let log = grace.get("/api/activity?resource=subscription").await;
     let last = log.body(200)["items"][0].clone();
     assert_eq!(text(&last["action"]), "stopped");
@@ -201,12 +199,12 @@ async fn bursts_are_joined(mut app: TestApp) {
     assert_eq!(parsed.subject(), Some(subject.as_str()));
     let (plain, _) = parts(&mails[2]);
     assert_eq!(plain.matches("/changes/").count(), 50);
-    assert!(plain.contains("/notifications"), "{plain}");
-    assert!(!plain.contains("The first"), "{plain}");
+    assert_contains(&plain, "/notifications");
+    assert_lacks(&plain, "The first");
     wait_until_idle(&app).await;
     assert_eq!(smtp.mails().len(), 3);
     let page = grace.get("/notifications").await.text;
-    assert!(page.contains("Change 00"), "{page}");
+    assert_contains(&page, "Change 00");
 }
 
 async fn a_mail_of_the_day_is_due_at_eight(mut app: TestApp) {
@@ -257,10 +255,7 @@ async fn a_mail_is_sent_again_until_it_is_accepted(mut app: TestApp) {
         change(&app, &service, &format!("Change {failures}"), "low").await;
         wait_for_notifications(&app).await;
         let account = grace.get("/account").await.text;
-        assert!(
-            account.contains("The last mail to you was not sent"),
-            "{account}"
-        );
+        assert_contains(&account, "The last mail to you was not sent");
         smtp.set_mode(mode);
         wait_until_due(&app).await;
     }
@@ -272,7 +267,7 @@ async fn a_mail_is_sent_again_until_it_is_accepted(mut app: TestApp) {
     wait_until_idle(&app).await;
     assert_eq!(smtp.mails().len(), 2);
     let account = grace.get("/account").await.text;
-    assert!(!account.contains("was not sent"), "{account}");
+    assert_lacks(&account, "was not sent");
 }
 
 async fn wait_for_failures(app: &TestApp, failures: usize) {
@@ -296,16 +291,14 @@ async fn a_refused_mail_is_not_sent_again(mut app: TestApp) {
     smtp.wait_for_failures(1).await;
     wait_until_idle(&app).await;
     let account = grace.get("/account").await.text;
-    assert!(account.contains("no such mailbox here"), "{account}");
+    assert_contains(&account, "no such mailbox here");
     smtp.set_mode(SmtpMode::Accept);
     change(&app, &service, "Accepted", "low").await;
     wait_for_notifications(&app).await;
     let mails = smtp.wait_for(2).await;
     let (plain, _) = parts(&mails[1]);
-    assert!(
-        plain.contains("Accepted") && !plain.contains("Refused"),
-        "{plain}"
-    );
+    assert_contains(&plain, "Accepted");
+    assert_lacks(&plain, "Refused");
 }
 
 async fn people_who_have_left_get_no_mails(mut app: TestApp) {
@@ -320,7 +313,7 @@ async fn people_who_have_left_get_no_mails(mut app: TestApp) {
     wait_for_notifications(&app).await;
     smtp.wait_for(2).await;
     let remove = format!("/settings/members/{}/remove", grace.id);
-    owner.post_form(&remove, &[]).await.is(303);
+    owner.submit(&remove, &[]).await;
     wait_until_idle(&app).await;
     change(&app, &service, "After", "low").await;
     wait_for_notifications(&app).await;
@@ -352,7 +345,7 @@ async fn two_servers_send_a_mail_once(mut app: TestApp) {
         }
         let mails = smtp.wait_for(round + 2).await;
         let (plain, _) = parts(&mails[round + 1]);
-        assert!(plain.contains(&format!("Round {round}")), "{plain}");
+        assert_contains(&plain, &format!("Round {round}"));
         wait_until_idle(&app).await;
     }
     assert_eq!(smtp.mails().len(), 9);
@@ -364,11 +357,7 @@ async fn invitations_are_mailed(mut app: TestApp) {
     let fields = [("email", "new@example.org"), ("role", "member")];
     let page = owner.post_form("/settings/members/invite", &fields).await;
     page.is(200);
-    assert!(
-        page.text.contains("Sent to new@example.org"),
-        "{}",
-        page.text
-    );
+    assert_contains(&page.text, "Sent to new@example.org");
     let link = between(&page.text, "id=\"invitation-link\">", "<");
     let mails = smtp.wait_for(1).await;
     assert_eq!(mails[0].recipients, ["new@example.org"]);
@@ -380,7 +369,7 @@ async fn invitations_are_mailed(mut app: TestApp) {
     smtp.set_mode(SmtpMode::RefuseRecipient(550));
     let page = owner.post_form("/settings/members/invite", &fields).await;
     page.is(200);
-    assert!(page.text.contains("no such mailbox here"), "{}", page.text);
+    assert_contains(&page.text, "no such mailbox here");
     assert!(page.text.contains("id=\"invitation-link\""));
     assert_eq!(smtp.mails().len(), 1);
 }

@@ -1,24 +1,25 @@
 //! Invitations, members, roles and the account page.
 use super::{MENU, PASSWORD, Person, between, invite, join, sign_in, try_sign_in};
 use changelog_tests::chromium::Chromium;
-use changelog_tests::{TestApp, TestClient, on_one};
+use changelog_tests::{TestApp, TestClient, assert_contains, assert_lacks, in_browser, on_one};
 use serde_json::Value;
 
 on_one!(
-    an_invited_person_joins,
     an_invitation_is_valid_once_and_expires,
     existing_accounts_join_with_their_password,
     admins_cannot_change_owners,
     the_last_owner_cannot_leave,
     removed_members_lose_access_at_once,
+);
+
+in_browser!(
+    an_invited_person_joins,
     the_account_page_changes_name_password_and_sessions,
     members_switch_between_organizations,
 );
 
-async fn an_invited_person_joins(app: TestApp) {
-    let (Some(browser), Some(other)) = (Chromium::start().await, Chromium::start().await) else {
-        return;
-    };
+async fn an_invited_person_joins(app: TestApp, browser: Chromium) {
+    let other = Chromium::start().await.expect("another browser");
     check_invitation(&app, &browser, &other).await;
     // The texts and the controls of a row have one middle.
     let script = "const middles = (row) => [...row.cells].filter((cell) => cell.innerText.trim())
@@ -41,7 +42,7 @@ async fn an_invited_person_joins(app: TestApp) {
 pub(super) async fn check_invitation(app: &TestApp, browser: &Chromium, other: &Chromium) {
     let change = app.key().completed_change("Seen by all").await;
     sign_in(browser, app, &app.organization).await;
-    let address = format!("{}/settings/members", app.url());
+    let address = app.at("/settings/members");
     browser.open(&address).await;
     // An error is shown at its field, and the input is kept.
     let form = "main form[action$='/invite']";
@@ -56,10 +57,7 @@ pub(super) async fn check_invitation(app: &TestApp, browser: &Chromium, other: &
     browser.press("Invite").await;
     browser.wait_for("#invitation-link").await;
     let link = browser.text_of("#invitation-link").await;
-    assert!(
-        link.starts_with(&format!("{}/invitations/", app.url())),
-        "{link}"
-    );
+    assert!(link.starts_with(&app.at("/invitations/")), "{link}");
     // The link is shown once.
     browser.open(&address).await;
     browser.wait_for_text("grace@example.com").await;
@@ -91,7 +89,7 @@ pub(super) async fn check_invitation(app: &TestApp, browser: &Chromium, other: &
     other.wait_for_text("Seen by all").await;
     // A viewer can read only.
     assert!(!other.has("[data-new]").await);
-    other.open(&format!("{}/changes/{change}", app.url())).await;
+    other.open(&app.at(&format!("/changes/{change}"))).await;
     other.wait_for("#history").await;
     assert!(!other.has("main form[method='post']").await);
     let text = other.text_of("main").await;
@@ -102,7 +100,7 @@ pub(super) async fn check_invitation(app: &TestApp, browser: &Chromium, other: &
     third.is(404);
     browser.open(&address).await;
     let table = browser.text_of("section[aria-label='Members'] table").await;
-    assert!(table.contains("Grace"), "{table}");
+    assert_contains(&table, "Grace");
     assert!(!browser.has("form[action$='/withdraw']").await);
 
     // The new member can sign in.
@@ -136,7 +134,7 @@ async fn an_invitation_is_valid_once_and_expires(app: TestApp) {
     let page = owner.get("/settings/members").await.text;
     let id = between(&page, "/settings/members/invitations/", "/").to_owned();
     let path = format!("/settings/members/invitations/{id}/withdraw");
-    owner.post_form(&path, &[]).await.is(303);
+    owner.submit(&path, &[]).await;
     refused(&withdrawn).await;
     owner.post_form(&path, &[]).await.is(404);
 
@@ -167,7 +165,7 @@ async fn an_invitation_is_valid_once_and_expires(app: TestApp) {
     let fields = [("email", "host@example.org"), ("role", "viewer")];
     let header = ("host", "evil.example.com");
     let answer = super::post_with(&owner, "/settings/members/invite", &fields, header).await;
-    assert!(!answer.text.contains("evil.example.com"), "{}", answer.text);
+    assert_lacks(&answer.text, "evil.example.com");
 }
 
 async fn existing_accounts_join_with_their_password(app: TestApp) {
@@ -193,7 +191,7 @@ async fn existing_accounts_join_with_their_password(app: TestApp) {
     let page = there.get("/settings/organization").await;
     assert!(page.text.contains(&second.id), "not a member");
     let page = there.get("/settings/members").await.text;
-    assert!(page.contains(&owner.owner_name), "{page}");
+    assert_contains(&page, &owner.owner_name);
 }
 
 async fn role_of(app: &TestApp, person: &str) -> String {
@@ -244,7 +242,7 @@ async fn admins_cannot_change_owners(app: TestApp) {
     by.post_form("/settings/api-keys", &[("name", "of an admin")])
         .await
         .is(200);
-    by.post_form(&path(&member.id, "remove"), &[]).await.is(303);
+    by.submit(&path(&member.id, "remove"), &[]).await;
     // An unknown role is refused.
     assert_eq!(set(&owner, &admin.id, &[("role", "king")]).await, 422);
     assert_eq!(set(&owner, &admin.id, &[]).await, 422);
@@ -257,11 +255,7 @@ async fn the_last_owner_cannot_leave(app: TestApp) {
     for fields in [[("role", "admin")], [("role", "viewer")]] {
         let answer = owner.post_form(&path(me, "role"), &fields).await;
         answer.is(409);
-        assert!(
-            answer.text.contains("at least one owner"),
-            "{}",
-            answer.text
-        );
+        assert_contains(&answer.text, "at least one owner");
     }
     owner.post_form(&path(me, "remove"), &[]).await.is(409);
     assert_eq!(role_of(&app, me).await, "owner");
@@ -286,7 +280,7 @@ async fn removed_members_lose_access_at_once(app: TestApp) {
     let Person { id, browser, email } = join(&app, &owner, "leaver", "admin").await;
     browser.get("/account").await.is(200);
     browser.get("/api/activity").await.is(200);
-    owner.post_form(&path(&id, "remove"), &[]).await.is(303);
+    owner.submit(&path(&id, "remove"), &[]).await;
     let gone = browser.get("/account").await;
     gone.is(303);
     assert!(gone.header("location").starts_with("/sign-in"));
@@ -303,14 +297,11 @@ async fn removed_members_lose_access_at_once(app: TestApp) {
     owner.post_form(&path(&id, "remove"), &[]).await.is(404);
 }
 
-async fn the_account_page_changes_name_password_and_sessions(app: TestApp) {
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
+async fn the_account_page_changes_name_password_and_sessions(app: TestApp, browser: Chromium) {
     let elsewhere = app.browser().await;
     sign_in(&browser, &app, &app.organization).await;
     let before = browser.cookie().await;
-    browser.open(&format!("{}/account", app.url())).await;
+    browser.open(&app.at("/account")).await;
     browser
         .fill("form[action='/account']", &[("name", "Ada L.")])
         .await;
@@ -364,7 +355,7 @@ async fn the_account_page_changes_name_password_and_sessions(app: TestApp) {
         .expect("a cookie");
     let elsewhere = app.anonymous().with("cookie", cookie);
     // All other sessions are ended.
-    browser.open(&format!("{}/account", app.url())).await;
+    browser.open(&app.at("/account")).await;
     assert_eq!(browser.all("#sessions ~ .scroll tbody tr").await.len(), 2);
     browser.press("Sign out other sessions").await;
     browser.wait_for("[role='status']").await;
@@ -372,10 +363,7 @@ async fn the_account_page_changes_name_password_and_sessions(app: TestApp) {
     elsewhere.get("/api/activity").await.is(401);
 }
 
-async fn members_switch_between_organizations(app: TestApp) {
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
+async fn members_switch_between_organizations(app: TestApp, browser: Chromium) {
     let second = app.second_organization();
     let there = app.with_key(&second.key);
     there.completed_change("Of Umbrella").await;
@@ -383,7 +371,7 @@ async fn members_switch_between_organizations(app: TestApp) {
     let grace = app.browser_of(&second).await;
     let link = invite(&grace, &app.organization.email, "viewer").await;
     let fields = [("password", app.organization.password.as_str())];
-    app.anonymous().post_form(&link, &fields).await.is(303);
+    app.anonymous().submit(&link, &fields).await;
 
     sign_in(&browser, &app, &app.organization).await;
     let start = browser.text_of("main").await;
@@ -392,18 +380,16 @@ async fn members_switch_between_organizations(app: TestApp) {
     } else {
         ("Of Umbrella", "Of Acme", "Acme")
     };
-    assert!(
-        start.contains(here) && !start.contains(elsewhere),
-        "{start}"
-    );
+    assert_contains(&start, here);
+    assert_lacks(&start, elsewhere);
     browser.click("details.person summary").await;
     let button = "form[action='/organization'] button";
     let name = browser.text_of(button).await;
-    assert!(name.contains(to), "{name}");
+    assert_contains(&name, to);
     browser.click(button).await;
     browser.wait_for_text(elsewhere).await;
     let page = browser.text_of("main").await;
-    assert!(!page.contains(here), "{page}");
+    assert_lacks(&page, here);
     // The role is that of the other organization.
     let owner = app.anonymous().with("cookie", &browser.cookie().await);
     let status = owner
@@ -416,5 +402,5 @@ async fn members_switch_between_organizations(app: TestApp) {
     let answer = grace.post_form("/organization", &fields).await;
     assert!(matches!(answer.status, 403 | 404), "{}", answer.status);
     let page = grace.get("/settings/organization").await.text;
-    assert!(page.contains(&second.id), "{page}");
+    assert_contains(&page, &second.id);
 }

@@ -4,14 +4,14 @@ use serde_json::{Value, json};
 
 use super::{between, join, sign_in};
 use changelog_tests::chromium::Chromium;
-use changelog_tests::{TestApp, TestClient, on_both, on_one};
+use changelog_tests::{TestApp, TestClient, in_browser, on_both};
 
 on_both!(
     names_begin_with_the_prefix,
     views_are_saved_renamed_and_deleted,
     shared_views_are_changed_by_admins,
 );
-on_one!(names_are_completed_in_the_browser,);
+in_browser!(names_are_completed_in_the_browser);
 
 async fn names(browser: &TestClient, path: &str) -> Value {
     browser.get(&format!("/names/{path}")).await.body(200)
@@ -58,14 +58,11 @@ async fn names_begin_with_the_prefix(app: TestApp) {
     }
 }
 
-async fn names_are_completed_in_the_browser(app: TestApp) {
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
+async fn names_are_completed_in_the_browser(app: TestApp, browser: Chromium) {
     let service = json!({ "name": "payments" });
     app.key().create("/api/services", service).await;
     sign_in(&browser, &app, &app.organization).await;
-    browser.open(&format!("{}/changes", app.url())).await;
+    browser.open(&app.at("/changes")).await;
     // The driver takes the field for hidden; see `open_filters`.
     browser
         .script("document.getElementById('service').focus()")
@@ -145,9 +142,9 @@ async fn views_are_saved_renamed_and_deleted(app: TestApp) {
     );
     assert!(kept.contains(&format!("action=\"{path}\"")), "{kept}");
     assert!(kept.contains("value=\"&#60;b&#62;\u{5d0} \""), "{kept}");
-    viewer.post_form(&path, &[("name", "Risky")]).await.is(303);
+    viewer.submit(&path, &[("name", "Risky")]).await;
     assert_eq!(views(&viewer).await, ["&#60;b&#62;\u{5d0}", "Risky"]);
-    viewer.post_form(&delete, &[]).await.is(303);
+    viewer.submit(&delete, &[]).await;
     assert_eq!(views(&viewer).await, ["&#60;b&#62;\u{5d0}"]);
     // The limit.
     for number in 1..50 {
@@ -167,7 +164,7 @@ async fn shared_views_are_changed_by_admins(app: TestApp) {
         ("shared", "1"),
     ];
     member.post_form("/views", &shared).await.is(403);
-    owner.post_form("/views", &shared).await.is(303);
+    owner.submit("/views", &shared).await;
     assert_eq!(views(&member).await, ["Prod"]);
     let page = owner.get("/views").await.text;
     let path = format!("/views/{}", between(&page, "action=\"/views/", "\""));
@@ -183,6 +180,6 @@ async fn shared_views_are_changed_by_admins(app: TestApp) {
     let theirs = app.browser_of(&app.second_organization()).await;
     assert_eq!(views(&theirs).await, [""; 0]);
     theirs.post_form(&delete, &[("shared", "1")]).await.is(404);
-    owner.post_form(&delete, &[("shared", "1")]).await.is(303);
+    owner.submit(&delete, &[("shared", "1")]).await;
     assert_eq!(views(&member).await, [""; 0]);
 }

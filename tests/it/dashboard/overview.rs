@@ -4,9 +4,9 @@ use serde_json::json;
 
 use super::{MENU, sign_in, try_sign_in};
 use changelog_tests::chromium::Chromium;
-use changelog_tests::{Demo, TestApp, on_one};
+use changelog_tests::{Demo, TestApp, in_browser};
 
-on_one!(the_columns_of_few_changes_end_together);
+in_browser!(the_columns_of_few_changes_end_together);
 
 /// How much lower one column may end than another, in pixels: less than a row.
 const TOLERANCE: u64 = 32;
@@ -42,10 +42,7 @@ async fn check(browser: &Chromium, address: &str) {
     }
 }
 
-async fn the_columns_of_few_changes_end_together(app: TestApp) {
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
+async fn the_columns_of_few_changes_end_together(app: TestApp, browser: Chromium) {
     for status in ["completed", "planned", "in_progress", "rolled_back"] {
         let change = json!({ "title": format!("The {status} one"), "status": status });
         app.key().create("/api/changes", change).await;

@@ -12,17 +12,18 @@ use serde_json::{Value, json};
 use super::subscriptions::{subscribe, wait_for_notifications};
 use super::{Resources, routes, sign_in};
 use changelog_tests::chromium::Chromium;
-use changelog_tests::{Engine, Server, TestApp, installed, programs};
+use changelog_tests::{Server, TestApp, in_browser, installed, programs};
+
+in_browser!(
+    every_page_passes_the_checks,
+    form_responses_pass_the_checks,
+    the_checks_find_faults,
+);
 
 /// Our own checks, in every run.
 const CHECKS: &str = include_str!("checks.js");
 /// The standard checks, if npm can fetch them.
 const AXE: &str = "axe-core@4.14.1";
-
-async fn app() -> TestApp {
-    let app = TestApp::with_process(Engine::Sqlite).await;
-    app.expect("SQLite is always there")
-}
 
 /// The color schemes and widths: a desktop, and the narrowest width at which nothing may
 /// scroll sideways (WCAG 1.4.10).
@@ -128,21 +129,16 @@ fn assert_none(problems: &[String]) {
     );
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_page_passes_the_checks() {
-    let app = app().await;
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
+async fn every_page_passes_the_checks(app: TestApp, browser: Chromium) {
     let resources = Resources::of(&app, &app.organization).await;
     fill(&app, &resources).await;
     let mut problems = Vec::new();
-    browser.open(&format!("{}/sign-in", app.url())).await;
+    browser.open(&app.at("/sign-in")).await;
     check_in_all_looks(&browser, "/sign-in", &mut problems).await;
     let invitation = format!("{}/invitations/{}", app.url(), resources.token);
     browser.open(&invitation).await;
     check_in_all_looks(&browser, "/invitations/{id}", &mut problems).await;
-    browser.open(&format!("{}/api/docs", app.url())).await;
+    browser.open(&app.at("/api/docs")).await;
     check_in_all_looks(&browser, "/api/docs, signed out", &mut problems).await;
     sign_in(&browser, &app, &app.organization).await;
     let mut seen = 0;
@@ -211,9 +207,7 @@ async fn fill(app: &TestApp, resources: &Resources) {
     changes.push(json!({ "title": word, "service_id": resources.service, "tags": [] }));
     let owner = app.browser().await;
     subscribe(&owner, &resources.service, "low", "none").await;
-    key.post("/api/changes/bulk", json!({ "changes": changes }))
-        .await
-        .is(201);
+    key.create_changes(changes).await;
     wait_for_notifications(app).await;
     let notified = owner.get("/notifications").await;
     assert!(notified.text.contains(&word), "{}", notified.text);
@@ -222,17 +216,12 @@ async fn fill(app: &TestApp, resources: &Resources) {
         | a | b |\n|---|---|\n| 1 | 2 |\n\n- one\n- two\n\n1. one";
     let texts = json!({ "description": described, "impact": "# Also" });
     let path = format!("/api/changes/{}", resources.change);
-    key.patch(&path, texts).await.data(200);
+    key.update(&path, texts).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn form_responses_pass_the_checks() {
-    let app = app().await;
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
+async fn form_responses_pass_the_checks(app: TestApp, browser: Chromium) {
     let mut problems = Vec::new();
-    browser.open(&format!("{}/sign-in", app.url())).await;
+    browser.open(&app.at("/sign-in")).await;
     super::try_sign_in(&browser, "nobody@example.com", "nobody's").await;
     browser.wait_for("#sign-in-error").await;
     check_in_all_looks(&browser, "sign-in refused", &mut problems).await;
@@ -255,18 +244,14 @@ async fn form_responses_pass_the_checks() {
         browser.wait_for("[role='alert']").await;
         check_in_all_looks(&browser, &format!("{path} refused"), &mut problems).await;
     }
-    browser
-        .open(&format!("{}/settings/api-keys", app.url()))
-        .await;
+    browser.open(&app.at("/settings/api-keys")).await;
     browser
         .fill("main form[action='/settings/api-keys']", &[("name", "one")])
         .await;
     browser.press("Create key").await;
     browser.wait_for("#new-api-key").await;
     check_in_all_looks(&browser, "a new key", &mut problems).await;
-    browser
-        .open(&format!("{}/settings/members", app.url()))
-        .await;
+    browser.open(&app.at("/settings/members")).await;
     browser
         .fill(
             "main form[action$='/invite']",
@@ -300,13 +285,8 @@ async fn form_responses_pass_the_checks() {
     assert_none(&problems);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_checks_find_faults() {
-    let app = app().await;
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
-    browser.open(&format!("{}/sign-in", app.url())).await;
+async fn the_checks_find_faults(app: TestApp, browser: Chromium) {
+    browser.open(&app.at("/sign-in")).await;
     assert_none(&check_page(&browser, "light", 1280).await);
     let spoil = "document.documentElement.lang = '';
         const main = document.querySelector('main');

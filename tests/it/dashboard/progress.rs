@@ -5,18 +5,21 @@ use serde_json::{Value, json};
 
 use super::{between, sign_in};
 use changelog_tests::chromium::Chromium;
-use changelog_tests::{TestApp, TestClient, on_both, on_one, text};
+use changelog_tests::{
+    TestApp, TestClient, assert_contains, assert_lacks, in_browser, on_both, on_one, text,
+};
 
 on_both!(a_planned_change_moves_to_the_day_on_which_it_was_made);
 
 on_one!(
     planned_changes_are_upcoming_and_not_among_the_latest,
     a_failed_change_was_not_rolled_back,
-    saving_a_form_sends_only_what_was_changed,
     a_rollback_has_a_reason,
     a_status_is_undone_unless_others_changed_it,
     fields_that_contradict_the_status_are_named,
 );
+
+in_browser!(saving_a_form_sends_only_what_was_changed);
 
 /// Returns the main part of a page.
 async fn main_of(browser: &TestClient, path: &str) -> String {
@@ -71,13 +74,13 @@ async fn a_planned_change_moves_to_the_day_on_which_it_was_made(app: TestApp) {
     }
     let page = main_of(&owner, &format!("/changes/{id}")).await;
     let around = between(&page, "id=\"around\"", "</section>");
-    assert!(around.contains("Neighbour of then"), "{around}");
-    assert!(!around.contains("Neighbour of now"), "{around}");
+    assert_contains(&around, "Neighbour of then");
+    assert_lacks(&around, "Neighbour of now");
 
     // It is made.
     let path = format!("/changes/{id}");
     for status in ["in_progress", "completed"] {
-        owner.post_form(&path, &[("status", status)]).await.is(303);
+        owner.submit(&path, &[("status", status)]).await;
     }
     let change = read(&id).await;
     assert_eq!(day(&change["started_at"]), today, "past midnight");
@@ -93,7 +96,7 @@ async fn a_planned_change_moves_to_the_day_on_which_it_was_made(app: TestApp) {
     assert!(!of_then.contains("Switch the provider"), "{list}");
     let overview = main_of(&owner, "/").await;
     let latest = live(&overview, "latest");
-    assert!(latest.contains("Switch the provider"), "{latest}");
+    assert_contains(&latest, "Switch the provider");
     for chart in ["bars", "calendar"] {
         for (name, count) in [(&today, "2 changes"), (&old_day, "1 change")] {
             let counted = format!("{}: {count}", brief(name));
@@ -102,8 +105,8 @@ async fn a_planned_change_moves_to_the_day_on_which_it_was_made(app: TestApp) {
     }
     let page = main_of(&owner, &path).await;
     let around = between(&page, "id=\"around\"", "</section>");
-    assert!(around.contains("Neighbour of now"), "{around}");
-    assert!(!around.contains("Neighbour of then"), "{around}");
+    assert_contains(&around, "Neighbour of now");
+    assert_lacks(&around, "Neighbour of then");
     let facts = live(&page, "facts");
     for (label, field) in [
         ("Started", "started_at"),
@@ -120,7 +123,7 @@ async fn a_planned_change_moves_to_the_day_on_which_it_was_made(app: TestApp) {
     let started = ended - TimeDelta::seconds(3_720);
     let started = started.to_rfc3339_opts(SecondsFormat::Millis, true);
     let corrected = json!({ "started_at": started });
-    key.patch(&format!("/api{path}"), corrected).await.data(200);
+    key.update(&format!("/api{path}"), corrected).await;
     let page = main_of(&owner, &path).await;
     let duration = between(live(&page, "facts"), "<dt>Duration</dt><dd>", "</dd>");
     assert_eq!(duration, "1 h 2 min");
@@ -136,9 +139,9 @@ async fn planned_changes_are_upcoming_and_not_among_the_latest(app: TestApp) {
     key.create("/api/changes", next).await;
 
     let overview = main_of(&owner, "/").await;
-    assert!(!overview.contains("No changes yet"), "{overview}");
+    assert_lacks(&overview, "No changes yet");
     let latest = live(&overview, "latest");
-    assert!(latest.contains("No change has happened yet"), "{latest}");
+    assert_contains(&latest, "No change has happened yet");
     let scheduled = live(&overview, "upcoming");
     let (first, second) = scheduled.split_once("title=\"Coming\"").expect("both");
     assert!(
@@ -151,28 +154,24 @@ async fn planned_changes_are_upcoming_and_not_among_the_latest(app: TestApp) {
     // The list has them, with the time for which they are scheduled; the page of the
     // service has them apart.
     let list = main_of(&owner, "/changes").await;
-    assert!(
-        list.contains("2 changes") && list.contains("2040-01-01"),
-        "{list}"
-    );
+    assert_contains(&list, "2 changes");
+    assert_contains(&list, "2040-01-01");
     let page = main_of(&owner, &format!("/services/{service}")).await;
     assert!(live(&page, "changes").contains("0 changes"), "{page}");
     let link = format!("/changes?service_id={service}&amp;status=planned");
-    assert!(page.contains(&link), "{page}");
+    assert_contains(&page, &link);
     let made = json!({ "title": "Done", "status": "completed", "service_id": service });
     key.create("/api/changes", made).await;
     let overview = main_of(&owner, "/").await;
     let latest = live(&overview, "latest");
-    assert!(latest.contains("Done"), "{latest}");
-    assert!(!latest.contains("Coming"), "{latest}");
+    assert_contains(&latest, "Done");
+    assert_lacks(&latest, "Coming");
     // The link to all of them leads to as many.
     let all = between(latest, "<p><a href=\"", "\">View all 1<");
     let all = all.replace("&amp;", "&").replace("&#38;", "&");
     let list = main_of(&owner, &all).await;
-    assert!(
-        list.contains("1 change<") && !list.contains("Coming"),
-        "{list}"
-    );
+    assert_contains(&list, "1 change<");
+    assert_lacks(&list, "Coming");
 }
 
 async fn a_failed_change_was_not_rolled_back(app: TestApp) {
@@ -192,21 +191,13 @@ async fn a_failed_change_was_not_rolled_back(app: TestApp) {
     // The history says it, too.
     let id = key.change("Apply").await;
     let end = json!({ "status": "rolled_back", "outcome": "failed" });
-    key.patch(&format!("/api/changes/{id}"), end)
-        .await
-        .data(200);
+    key.update(&format!("/api/changes/{id}"), end).await;
     let page = main_of(&owner, &format!("/changes/{id}")).await;
     let history = live(&page, "history");
-    assert!(
-        history.contains("<del>planned</del> → <ins>failed</ins>"),
-        "{history}"
-    );
+    assert_contains(&history, "<del>planned</del> → <ins>failed</ins>");
 }
 
-async fn saving_a_form_sends_only_what_was_changed(app: TestApp) {
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
+async fn saving_a_form_sends_only_what_was_changed(app: TestApp, browser: Chromium) {
     let key = app.key();
     sign_in(&browser, &app, &app.organization).await;
     let body = json!({
@@ -218,7 +209,7 @@ async fn saving_a_form_sends_only_what_was_changed(app: TestApp) {
     let path = format!("/api/changes/{id}");
     let read = async || key.get(&path).await.data(200);
     let open = async || {
-        let address = format!("{}/changes/{id}/edit", app.url());
+        let address = app.at(&format!("/changes/{id}/edit"));
         browser.open(&address).await;
         browser.wait_for("form [name='title']").await;
     };
@@ -248,12 +239,10 @@ async fn saving_a_form_sends_only_what_was_changed(app: TestApp) {
     assert_eq!(after["started_at"], before["started_at"]);
 
     // A change that ends while its form is open has still ended afterwards.
-    key.patch(&path, json!({ "status": "in_progress" }))
-        .await
-        .data(200);
+    key.update(&path, json!({ "status": "in_progress" })).await;
     open().await;
     let end = json!({ "status": "completed", "outcome": "succeeded", "tags": ["other"] });
-    let ended = key.patch(&path, end).await.data(200);
+    let ended = key.update(&path, end).await;
     browser.fill("main form", &[("impact", "None")]).await;
     save().await;
     let after = read().await;
@@ -264,9 +253,7 @@ async fn saving_a_form_sends_only_what_was_changed(app: TestApp) {
 
     // A refused form keeps what it showed.
     open().await;
-    key.patch(&path, json!({ "tags": ["another"] }))
-        .await
-        .data(200);
+    key.update(&path, json!({ "tags": ["another"] })).await;
     browser.fill("main form", &[("title", "ab")]).await;
     browser.press("Save").await;
     browser.wait_for("#title-error-1").await;
@@ -284,38 +271,27 @@ async fn a_rollback_has_a_reason(app: TestApp) {
     let path = format!("/changes/{id}");
     let page = main_of(&owner, &path).await;
     let head = between(&page, "data-live=\"head\"", "data-edit");
-    assert!(head.contains("name=\"reason\""), "{head}");
+    assert_contains(&head, "name=\"reason\"");
     // Longer than an excerpt.
     let reason = format!("{}<em>&", "The error rate was above 5 %. ".repeat(8));
     let fields = [("status", "rolled_back"), ("reason", &reason)];
-    owner.post_form(&path, &fields).await.is(303);
+    owner.submit(&path, &fields).await;
     let page = main_of(&owner, &path).await;
     let history = live(&page, "history");
     let shown = reason
         .replace('&', "&#38;")
         .replace('<', "&#60;")
         .replace('>', "&#62;");
-    assert!(
-        history.contains(&format!("reason: <ins>{shown}")),
-        "{history}"
-    );
+    assert_contains(&history, &format!("reason: <ins>{shown}"));
 
     // A reason of something else is refused at its field, with the values of the change.
     let fields = [("status", "completed"), ("reason", "It works")];
     let answer = owner.post_form(&path, &fields).await;
     answer.is(422);
-    assert!(
-        answer.text.contains("id=\"reason-error-1\""),
-        "{}",
-        answer.text
-    );
-    assert!(
-        answer.text.contains("value=\"It works\""),
-        "{}",
-        answer.text
-    );
-    assert!(answer.text.contains("value=\"Deploy\""), "{}", answer.text);
-    assert!(answer.text.contains("Some</textarea>"), "{}", answer.text);
+    assert_contains(&answer.text, "id=\"reason-error-1\"");
+    assert_contains(&answer.text, "value=\"It works\"");
+    assert_contains(&answer.text, "value=\"Deploy\"");
+    assert_contains(&answer.text, "Some</textarea>");
     let change = key.get(&format!("/api{path}")).await.data(200);
     assert_eq!(change["status"], "rolled_back");
 }
@@ -354,10 +330,7 @@ async fn fields_that_contradict_the_status_are_named(app: TestApp) {
 async fn undo_of(owner: &TestClient, path: &str) -> Vec<(String, String)> {
     let page = main_of(owner, path).await;
     let form = between(&page, "class=\"note undo\"", "</form>");
-    assert!(
-        form.contains("You marked this change as rolled back"),
-        "{form}"
-    );
+    assert_contains(&form, "You marked this change as rolled back");
     let fields = form.split("<input type=\"hidden\" ").skip(1);
     let field = |field: &str| {
         let (name, value) = (
@@ -380,10 +353,7 @@ async fn a_status_is_undone_unless_others_changed_it(app: TestApp) {
     let read = async || key.get(&format!("/api{path}")).await.data(200);
     let before = read().await;
     let roll_back = async || {
-        owner
-            .post_form(&path, &[("status", "rolled_back")])
-            .await
-            .is(303);
+        owner.submit(&path, &[("status", "rolled_back")]).await;
     };
     let send = async |fields: &[(String, String)]| {
         let fields: Vec<_> = fields
@@ -405,10 +375,10 @@ async fn a_status_is_undone_unless_others_changed_it(app: TestApp) {
     roll_back().await;
     let undo = undo_of(&owner, &path).await;
     let opened = json!({ "status": "in_progress" });
-    key.patch(&format!("/api{path}"), opened).await.data(200);
+    key.update(&format!("/api{path}"), opened).await;
     let refused = send(&undo).await;
     refused.is(422);
     let said = between(&refused.text, "id=\"status-error-1\">", "<");
-    assert!(said.contains("since you opened this page"), "{said}");
+    assert_contains(&said, "since you opened this page");
     assert_eq!(read().await["status"], "in_progress");
 }

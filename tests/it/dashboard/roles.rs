@@ -1,7 +1,7 @@
 //! What each role may see and do, and that pages are separate per organization.
 
 use super::{Resources, between, entries, join, routes};
-use changelog_tests::{TestApp, on_one};
+use changelog_tests::{TestApp, assert_contains, on_one};
 
 on_one!(
     viewers_cannot_write,
@@ -116,14 +116,8 @@ async fn members_cannot_manage_keys_or_members(app: TestApp) {
     answer.is(303);
     let path = answer.header("location").to_owned();
     member.get(&format!("{path}/edit")).await.is(200);
-    member
-        .post_form(&path, &[("status", "rolled_back")])
-        .await
-        .is(303);
-    member
-        .post_form(&format!("{path}/delete"), &[])
-        .await
-        .is(303);
+    member.submit(&path, &[("status", "rolled_back")]).await;
+    member.submit(&format!("{path}/delete"), &[]).await;
 }
 
 async fn records_of_another_organization_are_not_found(app: TestApp) {
@@ -181,21 +175,15 @@ async fn records_of_another_organization_are_not_found(app: TestApp) {
     list.is(200);
     assert!(list.text.contains("0 changes") && !list.text.contains("Umbrella"));
     let list = owner.get("/changes?service=payments+of+Umbrella").await;
-    assert!(
-        list.text
-            .contains("No service named &#34;payments of Umbrella&#34;"),
-        "{}",
-        list.text
+    assert_contains(
+        &list.text,
+        "No service named &#34;payments of Umbrella&#34;",
     );
     for (field, id) in [("service_id", &theirs.service), ("host_id", &theirs.host)] {
         let fields = [("title", "Of two"), (field, id.as_str())];
         let answer = owner.post_form("/changes", &fields).await;
         answer.is(422);
-        assert!(
-            answer.text.contains(&format!("id=\"{field}-error-1\"")),
-            "{}",
-            answer.text
-        );
+        assert_contains(&answer.text, &format!("id=\"{field}-error-1\""));
     }
 }
 

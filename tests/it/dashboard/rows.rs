@@ -4,27 +4,25 @@ use serde_json::{Value, json};
 
 use super::sign_in;
 use changelog_tests::chromium::Chromium;
-use changelog_tests::{TestApp, on_one};
+use changelog_tests::{TestApp, in_browser, on_one};
 
-on_one!(
+on_one!(lists_of_services_are_searched_and_sorted);
+
+in_browser!(
     a_change_has_one_line_on_wide_screens,
     filters_are_removed_one_by_one,
     ranges_stay_relative,
     the_time_zone_can_be_switched,
-    lists_of_services_are_searched_and_sorted,
 );
 
-async fn the_time_zone_can_be_switched(app: TestApp) {
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
+async fn the_time_zone_can_be_switched(app: TestApp, browser: Chromium) {
     let change = json!({
         "title": "Switch", "status": "completed", "occurred_at": "2026-01-15T22:30:00Z",
     });
     app.key().create("/api/changes", change).await;
     browser.set_time_zone("Asia/Tokyo").await;
     sign_in(&browser, &app, &app.organization).await;
-    browser.open(&format!("{}/changes", app.url())).await;
+    browser.open(&app.at("/changes")).await;
     for (zone, day, clock) in [
         ("Asia/Tokyo", "Friday, 16 January 2026", "07:30"),
         ("UTC", "Thursday, 15 January 2026", "22:30"),
@@ -38,7 +36,7 @@ async fn the_time_zone_can_be_switched(app: TestApp) {
         let button = browser.text_of(&shown).await;
         assert_eq!(button, format!("Switch to {other}"));
         // The choice holds on the next page, and without the button.
-        browser.open(&format!("{}/changes", app.url())).await;
+        browser.open(&app.at("/changes")).await;
         browser.wait_for(&shown).await;
         browser.click(&shown).await;
     }
@@ -73,15 +71,12 @@ async fn record_hard_changes(app: &TestApp) {
     }
 }
 
-async fn a_change_has_one_line_on_wide_screens(app: TestApp) {
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
+async fn a_change_has_one_line_on_wide_screens(app: TestApp, browser: Chromium) {
     record_hard_changes(&app).await;
     sign_in(&browser, &app, &app.organization).await;
     for (width, limit) in [(2560, 44), (1440, 44), (768, 400), (390, 400), (320, 400)] {
         browser.set_width(width).await;
-        browser.open(&format!("{}/changes", app.url())).await;
+        browser.open(&app.at("/changes")).await;
         browser.wait_for(".row").await;
         let script = "return [
             document.documentElement.scrollWidth,
@@ -100,7 +95,7 @@ async fn a_change_has_one_line_on_wide_screens(app: TestApp) {
         assert_eq!(number(2), 0, "{width}: {found}");
     }
     browser.set_width(1440).await;
-    browser.open(&format!("{}/changes", app.url())).await;
+    browser.open(&app.at("/changes")).await;
     let rows = browser.texts(".row").await;
     let row = |part: &str| rows.iter().find(|row| row.contains(part)).expect(part);
     for (title, parts) in [
@@ -138,17 +133,14 @@ async fn a_change_has_one_line_on_wide_screens(app: TestApp) {
     let ages = ["59 min ago", "1 h ago"];
     assert!(ages.iter().any(|age| times[1].ends_with(age)), "{times:?}");
     // The page of a service or host does not repeat its own name.
-    browser.open(&format!("{}/services", app.url())).await;
+    browser.open(&app.at("/services")).await;
     browser.press("ledger").await;
     browser.wait_for(".row").await;
     let services = browser.texts(".row .services").await;
     assert_eq!(services, ["payments\n+1"], "{services:?}");
 }
 
-async fn filters_are_removed_one_by_one(app: TestApp) {
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
+async fn filters_are_removed_one_by_one(app: TestApp, browser: Chromium) {
     record_hard_changes(&app).await;
     sign_in(&browser, &app, &app.organization).await;
     let address = format!(
@@ -177,19 +169,14 @@ async fn filters_are_removed_one_by_one(app: TestApp) {
     assert!(!browser.has(".active-filters a").await);
 }
 
-async fn ranges_stay_relative(app: TestApp) {
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
+async fn ranges_stay_relative(app: TestApp, browser: Chromium) {
     record_hard_changes(&app).await;
     let old = json!({
         "title": "Long ago", "status": "completed", "occurred_at": "2020-01-01T00:00:00Z",
     });
     app.key().create("/api/changes", old).await;
     sign_in(&browser, &app, &app.organization).await;
-    browser
-        .open(&format!("{}/changes?risk_level=low", app.url()))
-        .await;
+    browser.open(&app.at("/changes?risk_level=low")).await;
     browser.wait_for_text("Long ago").await;
     let marked = ".times [aria-current]";
     assert_eq!(browser.text_of(marked).await, "Any time");

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use changelog_tests::{
-    Engine, TestApp, TestClient, TestResponse, each, on_both, send, sign_in, text,
+    TestApp, TestClient, TestResponse, each, on_both, on_sqlite, send, sign_in, text,
 };
 
 on_both!(
@@ -21,6 +21,7 @@ on_both!(
     process:
     sessions_survive_a_restart,
 );
+on_sqlite!(process: one_client_cannot_guess_many_accounts);
 
 async fn try_sign_in(caller: &TestClient, email: &str, password: &str) -> TestResponse {
     caller
@@ -315,10 +316,9 @@ async fn signing_out_ends_one_session(app: TestApp) {
     anonymous
         .clone()
         .with("cookie", &first)
-        .post_form("/sign-out", &[])
-        .await
-        .is(303);
-    anonymous.post_form("/sign-out", &[]).await.is(303);
+        .submit("/sign-out", &[])
+        .await;
+    anonymous.submit("/sign-out", &[]).await;
 }
 
 async fn a_new_password_ends_every_session(app: TestApp) {
@@ -474,11 +474,7 @@ async fn is_throttled(caller: &TestClient, times: usize, address: Option<&str>) 
 }
 
 /// The limit is in memory, so one database is enough.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_client_cannot_guess_many_accounts() {
-    let mut app = TestApp::with_process(Engine::Sqlite)
-        .await
-        .expect("SQLite is always there");
+async fn one_client_cannot_guess_many_accounts(mut app: TestApp) {
     let caller = app.anonymous();
     assert!(
         !is_throttled(&caller, 1, None).await,

@@ -4,13 +4,15 @@ use std::process::{Command, Stdio};
 
 use super::{MENU, between};
 use changelog_tests::chromium::Chromium;
-use changelog_tests::{Engine, Server, TestApp, TestClient, on_one, programs};
+use changelog_tests::{Server, TestApp, TestClient, in_browser, on_one, on_postgres, programs};
 
 on_one!(
-    setup_leads_to_the_first_change,
     only_the_printed_link_allows_setup,
     concurrent_setups_create_one_organization,
 );
+
+in_browser!(setup_leads_to_the_first_change);
+on_postgres!(all_servers_of_a_database_have_one_link);
 
 const FIELDS: [(&str, &str); 4] = [
     ("organization", "Umbrella"),
@@ -36,16 +38,10 @@ fn link(server: &Server) -> String {
     format!("{start}{token}")
 }
 
-async fn setup_leads_to_the_first_change(app: TestApp) {
-    if let Some(browser) = Chromium::start().await {
-        check_setup(&app, &browser).await;
-    }
-}
-
 /// Sets up a service, and creates a first change; also used without scripts.
-pub(super) async fn check_setup(app: &TestApp, browser: &Chromium) {
+pub(super) async fn setup_leads_to_the_first_change(app: TestApp, browser: Chromium) {
     let database = app.empty_database().await;
-    let server = start(app, &database).await;
+    let server = start(&app, &database).await;
     let link = link(&server);
     let url = format!("http://{}", server.address);
 
@@ -104,7 +100,7 @@ pub(super) async fn check_setup(app: &TestApp, browser: &Chromium) {
         .await
         .is(403);
     drop(server);
-    let server = start(app, &database).await;
+    let server = start(&app, &database).await;
     assert!(!server.log().contains("/setup?token="), "{}", server.log());
     TestClient::new(&server.address)
         .get("/setup?token=")
@@ -166,11 +162,7 @@ async fn concurrent_setups_create_one_organization(app: TestApp) {
     assert_eq!(statuses, [200, 403, 403, 403]);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn all_servers_of_a_database_have_one_link() {
-    let Some(app) = TestApp::new(Engine::Postgres).await else {
-        return;
-    };
+async fn all_servers_of_a_database_have_one_link(app: TestApp) {
     let database = app.empty_database().await;
     let servers = [start(&app, &database).await, start(&app, &database).await];
     let links = servers.each_ref().map(link);

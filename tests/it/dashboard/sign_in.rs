@@ -5,20 +5,18 @@ use std::net::TcpListener;
 
 use super::{MENU, sign_in, try_sign_in};
 use changelog_tests::chromium::Chromium;
-use changelog_tests::{TestApp, on_one};
+use changelog_tests::{TestApp, in_browser, on_one};
 
-on_one!(
+on_one!(a_planted_session_is_not_accepted);
+
+in_browser!(
     a_person_signs_in_and_out,
     another_site_cannot_end_the_session,
     the_sign_in_leads_to_the_requested_page,
-    a_planted_session_is_not_accepted,
     throttled_sign_ins_show_the_wait,
 );
 
-async fn a_person_signs_in_and_out(app: TestApp) {
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
+async fn a_person_signs_in_and_out(app: TestApp, browser: Chromium) {
     let title = "<script>document.title = 'broken in'</script> & co";
     app.key().completed_change(title).await;
 
@@ -60,14 +58,11 @@ async fn a_person_signs_in_and_out(app: TestApp) {
     assert_eq!(browser.path().await, "/sign-in", "the session has ended");
 }
 
-async fn another_site_cannot_end_the_session(app: TestApp) {
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
+async fn another_site_cannot_end_the_session(app: TestApp, browser: Chromium) {
     sign_in(&browser, &app, &app.organization).await;
 
     // Another host name is another site; a form can be submitted without scripts.
-    let action = format!("{}/sign-out", app.url());
+    let action = app.at("/sign-out");
     let other = page(&format!(
         "<form method='post' action='{action}'><button>win</button></form>"
     ));
@@ -82,10 +77,7 @@ async fn another_site_cannot_end_the_session(app: TestApp) {
     assert!(browser.has(MENU).await);
 }
 
-async fn the_sign_in_leads_to_the_requested_page(app: TestApp) {
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
+async fn the_sign_in_leads_to_the_requested_page(app: TestApp, browser: Chromium) {
     let owner = &app.organization;
     let wanted = "/changes?risk_level=high&tag=a+b%26c";
     browser.open(&format!("{}{wanted}", app.url())).await;
@@ -155,11 +147,8 @@ async fn a_planted_session_is_not_accepted(app: TestApp) {
     of(next).get("/account").await.is(200);
 }
 
-async fn throttled_sign_ins_show_the_wait(app: TestApp) {
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
-    browser.open(&format!("{}/sign-in", app.url())).await;
+async fn throttled_sign_ins_show_the_wait(app: TestApp, browser: Chromium) {
+    browser.open(&app.at("/sign-in")).await;
     let mut message = String::new();
     // Five attempts are free, and the first waits are shorter than a slow attempt.
     for _ in 0..20 {

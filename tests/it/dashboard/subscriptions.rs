@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use changelog_tests::chromium::Chromium;
-use changelog_tests::{Db, Engine, TestApp, TestClient, database, on_both, on_one, text};
+use changelog_tests::{
+    Db, TestApp, TestClient, assert_contains, assert_lacks, database, in_browser, on_both,
+    on_sqlite, text,
+};
 use serde_json::json;
 
 use super::{between, join, sign_in};
@@ -14,7 +17,9 @@ on_both!(
     subscriptions_are_in_the_activity_log,
 );
 
-on_one!(a_subscription_is_started_and_stopped_in_a_browser);
+on_sqlite!(many_subscribers_are_notified_of_many_changes);
+
+in_browser!(a_subscription_is_started_and_stopped_in_a_browser);
 
 /// Adds 300 members who are subscribed to each service.
 const SUBSCRIBE_MANY: [&str; 3] = [
@@ -29,9 +34,7 @@ const SUBSCRIBE_MANY: [&str; 3] = [
      WHERE u.name = 'P'",
 ];
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_subscribers_are_notified_of_many_changes() {
-    let app = TestApp::new(Engine::Sqlite).await.expect("SQLite is there");
+async fn many_subscribers_are_notified_of_many_changes(app: TestApp) {
     let service = create_service(&app, "payments").await;
     subscribe(&app.browser().await, &service, "low", "none").await;
     let mut db = Db::open(app.engine, &app.database).await;
@@ -77,7 +80,7 @@ pub(super) async fn subscribe(browser: &TestClient, service: &str, risk: &str, m
         ("time_zone", "Europe/Berlin"),
     ];
     let path = format!("/services/{service}/subscription");
-    browser.post_form(&path, &fields).await.is(303);
+    browser.submit(&path, &fields).await;
 }
 
 /// Returns the number of unread notifications in the bar.
@@ -125,7 +128,7 @@ async fn subscribers_are_notified_of_what_others_do(app: TestApp) {
         .await
         .is(403);
     let page = viewer.get(&format!("/services/{payments}")).await.text;
-    assert!(!page.contains("/subscription\""), "{page}");
+    assert_lacks(&page, "/subscription\"");
     grace
         .post_form(&path, &[("min_risk", "huge")])
         .await
@@ -156,7 +159,7 @@ async fn subscribers_are_notified_of_what_others_do(app: TestApp) {
 
     // Marks one, then the rest.
     let read = format!("/notifications/{first}/read");
-    grace.post_form(&read, &[]).await.is(303);
+    grace.submit(&read, &[]).await;
     assert_eq!(titles(&grace, "unread").await, ["Of both"]);
     assert_eq!(titles(&grace, "read").await, ["First"]);
     umbrella.post_form(&read, &[]).await.is(404);
@@ -166,31 +169,23 @@ async fn subscribers_are_notified_of_what_others_do(app: TestApp) {
     change(&app, &payments, "Later", "high").await;
     wait_for_notifications(&app).await;
     grace
-        .post_form("/notifications/read", &[("until", &until)])
-        .await
-        .is(303);
+        .submit("/notifications/read", &[("until", &until)])
+        .await;
     assert_eq!(titles(&grace, "unread").await, ["Later"]);
     assert_eq!(titles(&grace, "read").await, ["Of both", "First"]);
 
     // A later event makes a change unread again, but not one's own.
     let path = format!("/changes/{first}");
-    owner
-        .post_form(&path, &[("status", "in_progress")])
-        .await
-        .is(303);
+    owner.submit(&path, &[("status", "in_progress")]).await;
     wait_for_notifications(&app).await;
     assert_eq!(titles(&grace, "unread").await, ["First", "Later"]);
     let page = grace.get("/notifications").await.text;
-    assert!(page.contains("in progress by <bdi>"), "{page}");
+    assert_contains(&page, "in progress by <bdi>");
     let before = titles(&owner, "unread").await;
     grace
-        .post_form("/notifications/read", &[("until", "9999999999999")])
-        .await
-        .is(303);
-    grace
-        .post_form(&path, &[("status", "completed")])
-        .await
-        .is(303);
+        .submit("/notifications/read", &[("until", "9999999999999")])
+        .await;
+    grace.submit(&path, &[("status", "completed")]).await;
     wait_for_notifications(&app).await;
     assert!(titles(&grace, "unread").await.is_empty());
     let after = titles(&owner, "unread").await;
@@ -198,15 +193,12 @@ async fn subscribers_are_notified_of_what_others_do(app: TestApp) {
     assert_eq!(after.len(), before.len());
 
     // Deleted changes are still listed, and no more follow once it is stopped.
-    owner
-        .post_form(&format!("{path}/delete"), &[])
-        .await
-        .is(303);
+    owner.submit(&format!("{path}/delete"), &[]).await;
     wait_for_notifications(&app).await;
     let page = grace.get("/notifications").await.text;
-    assert!(page.contains("deleted by <bdi>"), "{page}");
+    assert_contains(&page, "deleted by <bdi>");
     let stop = format!("/services/{payments}/subscription/stop");
-    grace.post_form(&stop, &[]).await.is(303);
+    grace.submit(&stop, &[]).await;
     grace.post_form(&stop, &[]).await.is(404);
     change(&app, &payments, "After the end", "high").await;
     wait_for_notifications(&app).await;
@@ -222,7 +214,7 @@ async fn notifications_end_with_the_membership(app: TestApp) {
     wait_for_notifications(&app).await;
     assert_eq!(unread(&grace.browser).await, "1");
     let remove = format!("/settings/members/{}/remove", grace.id);
-    owner.post_form(&remove, &[]).await.is(303);
+    owner.submit(&remove, &[]).await;
     change(&app, &payments, "After", "low").await;
     wait_for_notifications(&app).await;
     // Neither comes back with the person.
@@ -246,12 +238,12 @@ async fn subscriptions_are_in_the_activity_log(app: TestApp) {
     let payments = create_service(&app, "payments").await;
     let path = format!("/services/{payments}/subscription");
     for risk in ["low", "low", "high"] {
-        owner.post_form(&path, &[("min_risk", risk)]).await.is(303);
+        owner.submit(&path, &[("min_risk", risk)]).await;
     }
     let account = owner.get("/account").await.text;
-    assert!(account.contains(&path), "{account}");
+    assert_contains(&account, &path);
     // Without a mail server, mails are not offered and cannot be chosen.
-    assert!(!account.contains("name=\"mail\""), "{account}");
+    assert_lacks(&account, "name=\"mail\"");
     subscribe(&owner, &payments, "high", "instant").await;
     let fields = [("from", "account")];
     let answer = owner.post_form(&format!("{path}/stop"), &fields).await;
@@ -277,12 +269,9 @@ async fn subscriptions_are_in_the_activity_log(app: TestApp) {
     }
 }
 
-async fn a_subscription_is_started_and_stopped_in_a_browser(app: TestApp) {
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
+async fn a_subscription_is_started_and_stopped_in_a_browser(app: TestApp, browser: Chromium) {
     let payments = create_service(&app, "payments").await;
-    let page = format!("{}/services/{payments}", app.url());
+    let page = app.at(&format!("/services/{payments}"));
     sign_in(&browser, &app, &app.organization).await;
     browser.open(&page).await;
     browser.click(".head details > summary").await;
@@ -292,9 +281,9 @@ async fn a_subscription_is_started_and_stopped_in_a_browser(app: TestApp) {
         browser.text_of(".head details > summary").await,
         "Subscribed"
     );
-    browser.open(&format!("{}/account", app.url())).await;
+    browser.open(&app.at("/account")).await;
     let list = browser.text_of("#subscriptions + ul").await;
-    assert!(list.contains("payments"), "{list}");
+    assert_contains(&list, "payments");
     browser.open(&page).await;
     browser.click(".head details > summary").await;
     browser.press("Stop subscription").await;
@@ -304,16 +293,10 @@ async fn a_subscription_is_started_and_stopped_in_a_browser(app: TestApp) {
         "Subscribe"
     );
     browser
-        .open(&format!("{}/activity?resource=subscription", app.url()))
+        .open(&app.at("/activity?resource=subscription"))
         .await;
     let list = browser.text_of("main").await;
-    assert!(
-        list.contains("started the subscription to payments"),
-        "{list}"
-    );
-    assert!(
-        list.contains("stopped the subscription to payments"),
-        "{list}"
-    );
+    assert_contains(&list, "started the subscription to payments");
+    assert_contains(&list, "stopped the subscription to payments");
     assert_eq!(browser.console().await, [""; 0]);
 }

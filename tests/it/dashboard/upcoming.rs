@@ -1,6 +1,6 @@
 //! What is planned and what runs: the page of upcoming changes and the overview.
 
-use changelog_tests::{TestApp, on_both, on_one};
+use changelog_tests::{TestApp, assert_contains, assert_lacks, on_both, on_one};
 use chrono::{SecondsFormat, TimeDelta, Utc};
 use serde_json::json;
 
@@ -18,7 +18,7 @@ async fn overdue_changes_come_first_and_overlaps_are_named(app: TestApp) {
     // A live page has a place for what becomes overdue.
     let page = owner.get("/upcoming").await.text;
     let overdue = between(&page, "data-live=\"overdue\"", "</section>");
-    assert!(overdue.contains(" hidden>"), "{overdue}");
+    assert_contains(&overdue, " hidden>");
     let create = async |path: &str, name: &str| key.create(path, json!({ "name": name })).await;
     let payments = create("/api/services", "payments").await;
     let search = create("/api/services", "search").await;
@@ -46,11 +46,9 @@ async fn overdue_changes_come_first_and_overlaps_are_named(app: TestApp) {
     page.is(200);
     let (before, days) = page.text.split_once("class=\"day\"").expect("a day");
     let overdue = between(before, "data-live=\"overdue\"", "</section>");
-    assert!(
-        overdue.contains("Late") && !overdue.contains("Switch"),
-        "{overdue}"
-    );
-    assert!(days.contains("Monday, 2 January 2040"), "{days}");
+    assert_contains(&overdue, "Late");
+    assert_lacks(&overdue, "Switch");
+    assert_contains(&days, "Monday, 2 January 2040");
     let overlaps = |title: &str| {
         let (_, rest) = days
             .split_once(&format!("title=\"{title}\""))
@@ -69,7 +67,7 @@ async fn overdue_changes_come_first_and_overlaps_are_named(app: TestApp) {
     // The days are those of the reader.
     let tokyo = owner.with("cookie", "changelog_zone=Asia/Tokyo");
     let page = tokyo.get("/upcoming").await.text;
-    assert!(page.contains("Tuesday, 3 January 2040"), "{page}");
+    assert_contains(&page, "Tuesday, 3 January 2040");
 }
 
 async fn the_longest_running_change_is_the_first(app: TestApp) {
@@ -103,21 +101,19 @@ async fn the_overview_says_why_changes_were_rolled_back(app: TestApp) {
     let key = app.key();
     let id = key.completed_change("Deploy payments").await;
     let undo = json!({ "status": "rolled_back", "reason": "cards <time> out" });
-    key.patch(&format!("/api/changes/{id}"), undo)
-        .await
-        .data(200);
+    key.update(&format!("/api/changes/{id}"), undo).await;
     let old = json!({
         "title": "Long ago", "status": "rolled_back", "occurred_at": "2026-01-01T00:00:00Z",
     });
     key.create("/api/changes", old).await;
     let page = app.browser().await.get("/").await.text;
     let undone = between(&page, "data-live=\"undone\"", "</section>");
-    assert!(undone.contains("Deploy payments"), "{undone}");
-    assert!(undone.contains("cards &#60;time&#62; out"), "{undone}");
+    assert_contains(&undone, "Deploy payments");
+    assert_contains(&undone, "cards &#60;time&#62; out");
     let who = between(undone, "<li class=\"reason\">", "<time");
     assert!(
         who.contains("rolled back by <bdi>terraform</bdi>"),
         "{undone}"
     );
-    assert!(!undone.contains("Long ago"), "{undone}");
+    assert_lacks(&undone, "Long ago");
 }

@@ -1,10 +1,16 @@
 //! The same checks in a browser without JavaScript.
 
-use super::{api_keys, changes, list_filters, members, setup};
+use super::api_keys::a_key_is_created_used_and_revoked;
+use super::changes::{
+    a_change_is_created_edited_and_deleted, services_and_hosts_are_created_and_edited,
+};
+use super::list_filters::{downloads_match_the_list, filters_are_in_the_url};
+use super::members;
+use super::setup::setup_leads_to_the_first_change;
 use changelog_tests::chromium::Chromium;
-use changelog_tests::{TestApp, on_one};
+use changelog_tests::{TestApp, in_browser};
 
-on_one!(
+in_browser!(without_scripts:
     setup_leads_to_the_first_change,
     a_change_is_created_edited_and_deleted,
     services_and_hosts_are_created_and_edited,
@@ -15,61 +21,15 @@ on_one!(
     controls_that_need_scripts_are_hidden,
 );
 
-async fn setup_leads_to_the_first_change(app: TestApp) {
-    if let Some(browser) = Chromium::without_scripts().await {
-        setup::check_setup(&app, &browser).await;
-    }
-}
-
-async fn a_change_is_created_edited_and_deleted(app: TestApp) {
-    if let Some(browser) = Chromium::without_scripts().await {
-        changes::check_change_lifecycle(&app, &browser).await;
-    }
-}
-
-async fn services_and_hosts_are_created_and_edited(app: TestApp) {
-    if let Some(browser) = Chromium::without_scripts().await {
-        changes::check_services_and_hosts(&app, &browser).await;
-    }
-}
-
-async fn a_key_is_created_used_and_revoked(app: TestApp) {
-    if let Some(browser) = Chromium::without_scripts().await {
-        api_keys::check_key_lifecycle(&app, &browser).await;
-    }
-}
-
-async fn an_invited_person_joins(app: TestApp) {
-    let Some(browser) = Chromium::without_scripts().await else {
-        return;
-    };
-    let Some(other) = Chromium::without_scripts().await else {
-        return;
-    };
+async fn an_invited_person_joins(app: TestApp, browser: Chromium) {
+    let other = Chromium::without_scripts().await.expect("another browser");
     members::check_invitation(&app, &browser, &other).await;
 }
 
-async fn filters_are_in_the_url(app: TestApp) {
-    if let Some(browser) = Chromium::without_scripts().await {
-        list_filters::check_filters(&app, &browser).await;
-    }
-}
-
-async fn downloads_match_the_list(app: TestApp) {
-    if let Some(browser) = Chromium::without_scripts().await {
-        list_filters::check_downloads(&app, &browser).await;
-    }
-}
-
-async fn controls_that_need_scripts_are_hidden(app: TestApp) {
-    let Some(browser) = Chromium::without_scripts().await else {
-        return;
-    };
+async fn controls_that_need_scripts_are_hidden(app: TestApp, browser: Chromium) {
     let change = app.key().change("Quiet").await;
     super::sign_in(&browser, &app, &app.organization).await;
-    browser
-        .open(&format!("{}/changes/{change}", app.url()))
-        .await;
+    browser.open(&app.at(&format!("/changes/{change}"))).await;
     // Copying, the time zone, and the help for shortcuts.
     let buttons = browser.all("[data-copy], [data-zone], [data-help]").await;
     assert!(buttons.len() >= 4);

@@ -62,7 +62,7 @@ async fn a_bot_edits_its_messages_also_in_a_burst(mut app: TestApp) {
     // All of them end within a minute.
     for id in &ids {
         let body = json!({ "status": "rolled_back", "outcome": "failed" });
-        key.patch(&format!("/api/changes/{id}"), body).await.is(200);
+        key.update(&format!("/api/changes/{id}"), body).await;
     }
     wait_until(&app, || channel.replies().len() == ids.len()).await;
     let messages = channel.messages();
@@ -85,7 +85,7 @@ async fn an_old_event_does_not_replace_a_later_one(mut app: TestApp) {
         .newest(&app, |one| one["state"] == "delivered")
         .await;
     let body = json!({ "status": "completed" });
-    key.patch(&format!("/api/changes/{id}"), body).await.is(200);
+    key.update(&format!("/api/changes/{id}"), body).await;
     let completed = connection
         .newest(&app, |one| {
             one["state"] == "delivered" && one["event"] != "change.created"
@@ -110,7 +110,7 @@ async fn an_old_event_does_not_replace_a_later_one(mut app: TestApp) {
     // A later event still changes it, and its removal is not undone by an earlier one.
     receiver.answer_next(Answer::status(500));
     let body = json!({ "status": "planned" });
-    key.patch(&format!("/api/changes/{id}"), body).await.is(200);
+    key.update(&format!("/api/changes/{id}"), body).await;
     wait_until(&app, || grafana.all().is_empty()).await;
     app.admin(&["integration", "replay", &text(&completed["id"])]);
     tokio::time::sleep(Duration::from_millis(1_500)).await;

@@ -56,17 +56,14 @@ async fn events_are_signed_and_in_order(mut app: TestApp) {
     // As it was at the event, with the names that reading it has.
     let created = webhook::check(&receiver.requests()[0], &hook.secret).expect("it is genuine");
     assert_eq!(created.change(), &key.get(&path).await.data(200));
-    key.patch(&path, json!({ "title": "Deploy 2" }))
-        .await
-        .is(200);
+    key.update(&path, json!({ "title": "Deploy 2" })).await;
     let reason = json!({ "status": "rolled_back", "reason": "it failed" });
-    key.patch(&path, reason).await.is(200);
+    key.update(&path, reason).await;
     let last = key.get(&path).await.data(200);
     app.browser()
         .await
-        .post_form(&format!("/changes/{id}/delete"), &[])
-        .await
-        .is(303);
+        .submit(&format!("/changes/{id}/delete"), &[])
+        .await;
     let requests = receiver.wait_for(4).await;
     let events: Vec<_> = requests
         .iter()

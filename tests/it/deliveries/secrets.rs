@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use changelog_tests::receivers::{Receiver, webhook};
-use changelog_tests::{TestApp, on_both};
+use changelog_tests::{TestApp, assert_contains, assert_lacks, on_both};
 use serde_json::Value;
 
 use super::{ALLOWED, allow_receivers, connect, connect_as};
@@ -51,11 +51,7 @@ async fn keys_are_replaced_while_the_service_runs(mut app: TestApp) {
         ("url", &later),
         ("events", "change.created"),
     ];
-    app.browser()
-        .await
-        .post_form(INTEGRATIONS, &fields)
-        .await
-        .is(303);
+    app.browser().await.submit(INTEGRATIONS, &fields).await;
     app.restart_with(&ALLOWED).await;
     app.key().change("Deploy again").await;
     let requests = receiver.wait_for(5).await;
@@ -109,15 +105,13 @@ async fn nothing_is_given_up_without_the_key(mut app: TestApp) {
     let owner = app.browser().await;
     let shown = owner.get(&page).await;
     shown.is(200);
-    assert!(shown.text.contains("lacks the key"), "{}", shown.text);
+    assert_contains(&shown.text, "lacks the key");
     for action in ["test", "rotate"] {
         let refused = owner.post_form(&format!("{page}/{action}"), &[]).await;
         refused.is(409);
         let text = &refused.text;
-        assert!(
-            text.contains("lacks the key") && !text.contains("secrets.key"),
-            "{text}"
-        );
+        assert_contains(&text, "lacks the key");
+        assert_lacks(&text, "secrets.key");
     }
     assert!(
         !key_file.exists(),
@@ -125,10 +119,8 @@ async fn nothing_is_given_up_without_the_key(mut app: TestApp) {
     );
     let rotated = app.try_admin(&["secrets", "rotate"], "");
     let error = String::from_utf8_lossy(&rotated.stderr);
-    assert!(
-        error.contains("is missing") && error.contains(&hook.id),
-        "{error}"
-    );
+    assert_contains(&error, "is missing");
+    assert_contains(&error, &hook.id);
     assert_eq!(hook.shown(&app)["disabled_reason"], Value::Null);
     assert_eq!(receiver.connections(), 0);
     // The file is read again when there is something to send.

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use changelog_tests::shapes::{assert_id, assert_recent};
-use changelog_tests::{Engine, TestApp, each, keys, on_both, text};
+use changelog_tests::{Engine, TestApp, assert_contains, assert_lacks, each, keys, on_both, text};
 
 on_both!(
     process:
@@ -155,10 +155,8 @@ async fn keys_are_listed_masked(app: TestApp) {
     assert_eq!(each(&list, "id"), [&json!(second.key_id)]);
     let plain = app.try_admin(&["key", "list", "--org", &second.id], "");
     let plain = String::from_utf8_lossy(&plain.stdout).into_owned();
-    assert!(
-        plain.contains(&second.key_id) && !plain.contains(&second.key),
-        "{plain}"
-    );
+    assert_contains(&plain, &second.key_id);
+    assert_lacks(&plain, &second.key);
 }
 
 async fn keys_are_revoked_once(app: TestApp) {
@@ -346,7 +344,7 @@ async fn help_lists_commands_and_flags(app: TestApp) {
             );
         }
         // The database URL may contain a password.
-        assert!(!help.contains(&app.database), "{help}");
+        assert_lacks(&help, &app.database);
     }
 }
 
@@ -364,13 +362,13 @@ async fn a_missing_database_is_neither_backed_up_nor_created(app: TestApp) {
         let output = app.try_admin(&all, "");
         assert_eq!(output.status.code(), Some(1), "{arguments:?}");
         let stderr = String::from_utf8_lossy(&output.stderr);
-        assert!(stderr.contains("mistyped.db"), "{stderr}");
-        assert!(stderr.contains("org create"), "{stderr}");
+        assert_contains(&stderr, "mistyped.db");
+        assert_contains(&stderr, "org create");
         assert!(!missing.exists(), "a file was created");
     }
     if app.engine == Engine::Sqlite {
         let output = app.try_admin(&["key", "list", "--org", "Acmee"], "");
         let stderr = String::from_utf8_lossy(&output.stderr);
-        assert!(stderr.contains(" in sqlite://"), "{stderr}");
+        assert_contains(&stderr, " in sqlite://");
     }
 }

@@ -3,14 +3,15 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use changelog_tests::{Engine, RawConnection, Server, TestApp};
+use changelog_tests::{RawConnection, Server, TestApp, on_sqlite};
 
-async fn app() -> TestApp {
-    // The database makes no difference.
-    TestApp::with_process(Engine::Sqlite)
-        .await
-        .expect("SQLite is always there")
-}
+on_sqlite!(process:
+    slow_and_silent_connections_are_closed,
+    one_address_cannot_take_all_connections,
+    silent_connections_are_closed_to_make_room,
+    a_full_service_responds_with_503,
+    the_limit_of_open_files_is_raised,
+);
 
 /// Reads from a connection until it is closed, and sends `drip` every two seconds;
 /// returns the duration and the received bytes.
@@ -36,9 +37,7 @@ async fn closed_after(
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn slow_and_silent_connections_are_closed() {
-    let app = app().await;
+async fn slow_and_silent_connections_are_closed(app: TestApp) {
     let address = app.server.address.clone();
     let key = &app.organization.key;
     let head = format!(
@@ -99,9 +98,7 @@ async fn slow_and_silent_connections_are_closed() {
 }
 
 /// An address may have 256 connections; more of them do not affect others.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_address_cannot_take_all_connections() {
-    let app = app().await;
+async fn one_address_cannot_take_all_connections(app: TestApp) {
     let address = app.server.address.clone();
     let client = "127.0.0.2";
     let request = "GET /api/health HTTP/1.1\r\nhost: x\r\n\r\n";
@@ -164,9 +161,7 @@ async fn server_with_files(app: &TestApp, soft: u32, hard: u32) -> Server {
 }
 
 /// Connections without a request are closed when the limit of connections is reached.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn silent_connections_are_closed_to_make_room() {
-    let mut app = app().await;
+async fn silent_connections_are_closed_to_make_room(mut app: TestApp) {
     app.server.kill9();
     app.server = server_with_files(&app, 256, 256).await;
     let request = "GET /api/health HTTP/1.1\r\nhost: x\r\n\r\n";
@@ -201,9 +196,7 @@ async fn silent_connections_are_closed_to_make_room() {
 }
 
 /// When all connections are busy, health checks are served, and other requests get 503.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_full_service_responds_with_503() {
-    let mut app = app().await;
+async fn a_full_service_responds_with_503(mut app: TestApp) {
     app.server.kill9();
     // 128 files are not for connections, and one in eight of the others is reserved.
     app.server = server_with_files(&app, 192, 192).await;
@@ -236,9 +229,7 @@ async fn a_full_service_responds_with_503() {
 }
 
 /// The server raises its soft limit, usually 1,024, to the hard limit.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_limit_of_open_files_is_raised() {
-    let mut app = app().await;
+async fn the_limit_of_open_files_is_raised(mut app: TestApp) {
     app.server.kill9();
     app.server = server_with_files(&app, 100, 700).await;
     let limits = std::fs::read_to_string(format!("/proc/{}/limits", app.server.pid()));

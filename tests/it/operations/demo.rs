@@ -4,14 +4,11 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use changelog_tests::{Demo, Engine, TestApp, TestClient, each, sign_in, text};
+use changelog_tests::{Demo, TestApp, TestClient, each, on_sqlite, sign_in, text};
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_demo_serves_and_keeps_its_data() {
-    // Only for its `chlog`; the demo has its own database.
-    let app = TestApp::with_process(Engine::Sqlite)
-        .await
-        .expect("SQLite is always there");
+on_sqlite!(process: the_demo_serves_and_keeps_its_data);
+
+async fn the_demo_serves_and_keeps_its_data(app: TestApp) {
     let folder = tempfile::tempdir().expect("a folder");
     let mut demo = Demo::start(folder.path()).await;
     let first = memory(&demo);

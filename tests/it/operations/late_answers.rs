@@ -2,7 +2,9 @@
 
 use serde_json::json;
 
-use changelog_tests::{Engine, HoldingProxy, Server, TestApp, TestClient};
+use changelog_tests::{HoldingProxy, Server, TestApp, TestClient, on_postgres};
+
+on_postgres!(a_create_after_a_late_answer_to_begin_is_committed);
 
 /// The fewest connections that a server may have, and how many of them write.
 const CONNECTIONS: [&str; 2] = ["--database-connections", "10"];
@@ -10,11 +12,7 @@ const WRITING: usize = 2;
 
 /// A connection that a client made begin a transaction, and left, has no open transaction
 /// when the next create is written: its statement would not be committed.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_create_after_a_late_answer_to_begin_is_committed() {
-    let Some(app) = TestApp::new(Engine::Postgres).await else {
-        return;
-    };
+async fn a_create_after_a_late_answer_to_begin_is_committed(app: TestApp) {
     let proxy = HoldingProxy::before(&app.database).await;
     let server = Server::start_in_process(&proxy.database, &CONNECTIONS).await;
     let server = server.expect("it starts behind a proxy");

@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 
 use changelog_tests::client::form;
 use changelog_tests::receivers::Receiver;
-use changelog_tests::{Answer, Engine, Postgres, TestApp, send, sign_in, text};
+use changelog_tests::{Answer, Postgres, TestApp, on_sqlite, send, sign_in, text};
+
+on_sqlite!(process: no_secret_is_written_on_sqlite);
 
 /// Returns all files in a folder and its subfolders.
 fn files(folder: &Path) -> Vec<PathBuf> {
@@ -48,7 +50,7 @@ async fn use_everything(app: &mut TestApp) -> Vec<(&'static str, String)> {
     let (_, session) = cookie.split_once('=').expect("a value");
     let ended = sign_in(&anonymous, &owner.email, &owner.password).await;
     let signed_out = anonymous.clone().with("cookie", &ended);
-    signed_out.post_form("/sign-out", &[]).await.is(303);
+    signed_out.submit("/sign-out", &[]).await;
     let wrong = "a-wrong-password-4711";
     let fields = [("email", owner.email.as_str()), ("password", wrong)];
     send(form(anonymous.request("POST", "/sign-in"), &fields))
@@ -170,11 +172,7 @@ async fn use_connections(app: &TestApp) -> Vec<(&'static str, String)> {
 /// Bodies are stored in the database, but not logged.
 const BODIES: [&str; 2] = ["description-in-a-body-4711", "broken-body-4711"];
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_secret_is_written_on_sqlite() {
-    let mut app = TestApp::with_process(Engine::Sqlite)
-        .await
-        .expect("SQLite is always there");
+async fn no_secret_is_written_on_sqlite(mut app: TestApp) {
     let secrets = use_everything(&mut app).await;
     let copy = app.folder().join("copy.db");
     app.admin(&["backup", copy.to_str().expect("a path")]);

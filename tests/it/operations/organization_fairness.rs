@@ -7,7 +7,10 @@ use futures_util::future::join_all;
 use serde_json::json;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
 
-use changelog_tests::{Engine, TestApp, TestClient, TestResponse};
+use changelog_tests::{TestApp, TestClient, TestResponse, on_postgres, on_sqlite};
+
+on_sqlite!(process: long_sqlite_searches_do_not_delay_other_organizations);
+on_postgres!(process: blocked_postgres_updates_do_not_delay_other_organizations);
 
 /// The longest latency of the quiet organization: shorter than the time limits of the
 /// statements and the queue of the loaded one.
@@ -43,9 +46,8 @@ async fn measure_slowest(
         let begun = Instant::now();
         let patch = json!({ "title": "Quiet change" });
         caller
-            .patch(&format!("/api/changes/{change}"), patch)
-            .await
-            .is(200);
+            .update(&format!("/api/changes/{change}"), patch)
+            .await;
         slowest = slowest.max(begun.elapsed());
     }
 }
@@ -90,9 +92,7 @@ fn assert_refused_for_share(answers: &[TestResponse]) {
     assert!(refused > 0, "nothing exceeded the share");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn long_sqlite_searches_do_not_delay_other_organizations() {
-    let app = TestApp::with_process(Engine::Sqlite).await.expect("SQLite");
+async fn long_sqlite_searches_do_not_delay_other_organizations(app: TestApp) {
     fill_index(&app).await;
     let quiet = app.with_key(&app.second_organization().key);
     let loaded = app.key();
@@ -127,11 +127,7 @@ async fn fill_index(app: &TestApp) {
     connection.close().await.expect("a closed connection");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn blocked_postgres_updates_do_not_delay_other_organizations() {
-    let Some(app) = TestApp::with_process(Engine::Postgres).await else {
-        return;
-    };
+async fn blocked_postgres_updates_do_not_delay_other_organizations(app: TestApp) {
     let quiet = app.with_key(&app.second_organization().key);
     let loaded = app.key();
     let change = loaded.change("Locked change").await;
@@ -151,8 +147,5 @@ async fn blocked_postgres_updates_do_not_delay_other_organizations() {
     };
     assert_refused_for_share(&run_next_to(&quiet, updates).await);
     lock.rollback().await.expect("it is free");
-    loaded
-        .patch(&path, json!({ "title": "Free again" }))
-        .await
-        .is(200);
+    loaded.update(&path, json!({ "title": "Free again" })).await;
 }

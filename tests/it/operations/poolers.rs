@@ -11,9 +11,18 @@ use sqlx::{Connection, PgConnection};
 use changelog_tests::NamedStatements::{FollowTheirClient, StayInTheirSession};
 use changelog_tests::UnknownParameters::{Ignored, Refused};
 use changelog_tests::{
-    Engine, PgBouncer, PoolMode, Server, TestApp, TestClient, TransactionPooler, each, run,
+    PgBouncer, PoolMode, Server, TestApp, TestClient, TransactionPooler, each, on_postgres, run,
     server_command,
 };
+
+on_postgres!(
+    a_search_behind_a_pooler_is_answered_as_a_direct_one,
+    servers_and_commands_start_together_behind_a_pooler,
+    limits_of_time_hold_behind_a_pooler,
+    a_pooler_that_confuses_prepared_statements_is_refused,
+    servers_run_behind_pgbouncer_in_session_mode,
+    servers_run_behind_pgbouncer_in_transaction_mode_if_it_tracks_statements,
+);
 
 /// The sessions that a pooler has.
 const SESSIONS: usize = 3;
@@ -73,11 +82,7 @@ async fn fill(key: &TestClient) -> Vec<String> {
     filters
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_search_behind_a_pooler_is_answered_as_a_direct_one() {
-    let Some(app) = TestApp::new(Engine::Postgres).await else {
-        return;
-    };
+async fn a_search_behind_a_pooler_is_answered_as_a_direct_one(app: TestApp) {
     let direct = app.key();
     let mut expected = Vec::new();
     for filter in fill(&direct).await {
@@ -182,11 +187,7 @@ async fn requires_no_traces(database: &str, pooler: &TransactionPooler) {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn servers_and_commands_start_together_behind_a_pooler() {
-    let Some(app) = TestApp::new(Engine::Postgres).await else {
-        return;
-    };
+async fn servers_and_commands_start_together_behind_a_pooler(app: TestApp) {
     let database = app.empty_database().await;
     let pooler = TransactionPooler::before(&database, SESSIONS, Refused, FollowTheirClient).await;
     let start = |_| Server::start_in_process(&pooler.database, &[]);
@@ -229,11 +230,7 @@ async fn servers_and_commands_start_together_behind_a_pooler() {
     requires_no_traces(&database, &pooler).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn limits_of_time_hold_behind_a_pooler() {
-    let Some(app) = TestApp::new(Engine::Postgres).await else {
-        return;
-    };
+async fn limits_of_time_hold_behind_a_pooler(app: TestApp) {
     let change = app.key().change("locked").await;
     let pooler =
         TransactionPooler::before(&app.database, SESSIONS, Ignored, FollowTheirClient).await;
@@ -275,11 +272,7 @@ async fn waiting(connection: &mut PgConnection) -> i64 {
     count
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_pooler_that_confuses_prepared_statements_is_refused() {
-    let Some(app) = TestApp::new(Engine::Postgres).await else {
-        return;
-    };
+async fn a_pooler_that_confuses_prepared_statements_is_refused(app: TestApp) {
     for (sessions, parameters) in [(1, Ignored), (1, Refused), (SESSIONS, Ignored)] {
         let pooler =
             TransactionPooler::before(&app.database, sessions, parameters, StayInTheirSession)
@@ -290,11 +283,7 @@ async fn a_pooler_that_confuses_prepared_statements_is_refused() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn servers_run_behind_pgbouncer_in_session_mode() {
-    let Some(app) = TestApp::new(Engine::Postgres).await else {
-        return;
-    };
+async fn servers_run_behind_pgbouncer_in_session_mode(app: TestApp) {
     // A session for each connection.
     let pgbouncer = PgBouncer::start(&app.database, PoolMode::Session, 60).await;
     if let Some(pgbouncer) = pgbouncer {
@@ -302,11 +291,7 @@ async fn servers_run_behind_pgbouncer_in_session_mode() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn servers_run_behind_pgbouncer_in_transaction_mode_if_it_tracks_statements() {
-    let Some(app) = TestApp::new(Engine::Postgres).await else {
-        return;
-    };
+async fn servers_run_behind_pgbouncer_in_transaction_mode_if_it_tracks_statements(app: TestApp) {
     let pgbouncer = PgBouncer::start(&app.database, PoolMode::Transaction, SESSIONS).await;
     let Some(pgbouncer) = pgbouncer else {
         return;
@@ -347,7 +332,7 @@ async fn run_servers(app: &TestApp, database: &str) {
     let id = clients[0].change("behind the pooler").await;
     let path = format!("/api/changes/{id}");
     let title = json!({ "title": "Behind pgbouncer" });
-    clients[1].patch(&path, title).await.is(200);
+    clients[1].update(&path, title).await;
     for client in [&clients[0], &clients[1], &app.key()] {
         let change = client.get(&path).await.data(200);
         assert_eq!(change["title"], "Behind pgbouncer");

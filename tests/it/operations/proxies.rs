@@ -3,25 +3,24 @@
 
 use std::time::Duration;
 
-use changelog_tests::{Engine, RawConnection, TestApp, send};
+use changelog_tests::{RawConnection, TestApp, on_sqlite, send};
 
 const TIMEOUT: Duration = Duration::from_secs(20);
 /// The limit on concurrent requests of one client.
 const MAX_CONCURRENT_REQUESTS: usize = 256;
 
-/// An app whose service trusts this machine as a proxy.
-async fn app() -> TestApp {
-    // The database makes no difference.
-    let app = TestApp::with_process(Engine::Sqlite).await;
-    let mut app = app.expect("SQLite is always there");
-    app.restart_with(&["--trusted-proxy", "127.0.0.1"]).await;
-    app
-}
+/// This machine is trusted as a proxy.
+const TRUSTED: [&str; 2] = ["--trusted-proxy", "127.0.0.1"];
+
+on_sqlite!(process:
+    a_proxy_may_have_more_connections_than_a_client,
+    concurrent_requests_of_a_client_are_limited,
+    sign_ins_are_counted_by_client,
+);
 
 /// The connections of a proxy are not those of one client.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_proxy_may_have_more_connections_than_a_client() {
-    let app = app().await;
+async fn a_proxy_may_have_more_connections_than_a_client(mut app: TestApp) {
+    app.restart_with(&TRUSTED).await;
     let key = &app.organization.key;
     let other = app.second_organization();
     let mut held = Vec::new();
@@ -58,9 +57,8 @@ async fn a_proxy_may_have_more_connections_than_a_client() {
     app.key().get("/api/hosts").await.is(200);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn concurrent_requests_of_a_client_are_limited() {
-    let app = app().await;
+async fn concurrent_requests_of_a_client_are_limited(mut app: TestApp) {
+    app.restart_with(&TRUSTED).await;
     let key = &app.organization.key;
     let request = |method: &str, path: &str, address: &str| {
         let request = app.key().request(method, path);
@@ -102,9 +100,8 @@ async fn concurrent_requests_of_a_client_are_limited() {
 }
 
 /// Limits count the client, however its address is written.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sign_ins_are_counted_by_client() {
-    let app = app().await;
+async fn sign_ins_are_counted_by_client(mut app: TestApp) {
+    app.restart_with(&TRUSTED).await;
     let sign_in = async |address: String| {
         let request = app.anonymous().request("POST", "/sign-in");
         let fields = [

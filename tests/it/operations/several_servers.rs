@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use changelog_tests::{Engine, Server, TestApp, on_both, run, send};
+use changelog_tests::{Engine, Server, TestApp, on_both, on_postgres, on_sqlite, run, send};
 
 on_both!(
     process:
     a_backup_is_complete,
 );
+on_sqlite!(process: a_second_server_on_a_file_refuses_to_start);
+on_postgres!(process: two_servers_share_one_postgres);
 
 async fn a_backup_is_complete(app: TestApp) {
     let copy = app.folder().join("copy.db");
@@ -77,11 +79,7 @@ async fn a_backup_is_complete(app: TestApp) {
     assert_eq!(key.get("/api/changes?q=copy").await.body(200)["count"], 0);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_second_server_on_a_file_refuses_to_start() {
-    let mut app = TestApp::with_process(Engine::Sqlite)
-        .await
-        .expect("SQLite is always there");
+async fn a_second_server_on_a_file_refuses_to_start(mut app: TestApp) {
     let stderr = Server::start(app.serve_command()).await.err();
     let stderr = stderr.expect("a second server refuses to start");
     assert!(
@@ -98,11 +96,7 @@ async fn a_second_server_on_a_file_refuses_to_start() {
     assert_eq!(app.key().get("/api/changes").await.body(200)["count"], 1);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_servers_share_one_postgres() {
-    let Some(app) = TestApp::with_process(Engine::Postgres).await else {
-        return;
-    };
+async fn two_servers_share_one_postgres(app: TestApp) {
     let server = app.another_server(&[]).await;
     let other =
         changelog_tests::TestClient::new(&server.address).with("x-api-key", &app.organization.key);

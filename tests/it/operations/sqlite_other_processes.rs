@@ -8,13 +8,14 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use changelog_tests::{Engine, RawConnection, TestApp, each, keys, run, send};
+use changelog_tests::{RawConnection, TestApp, each, keys, on_sqlite, run, send};
 
-async fn app() -> TestApp {
-    TestApp::with_process(Engine::Sqlite)
-        .await
-        .expect("SQLite is always there")
-}
+on_sqlite!(process:
+    only_the_owner_can_open_the_files,
+    a_process_that_holds_the_write_lock_is_reported,
+    abandoned_requests_are_not_recorded,
+    a_server_starts_only_when_it_can_write,
+);
 
 fn companion_file(app: &TestApp, purpose: &str) -> PathBuf {
     let mut name = app.file().into_os_string();
@@ -34,9 +35,7 @@ fn database_files(app: &TestApp) -> Vec<PathBuf> {
 }
 
 /// The umask of a test run is the usual 022.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn only_the_owner_can_open_the_files() {
-    let mut app = app().await;
+async fn only_the_owner_can_open_the_files(mut app: TestApp) {
     app.key().change("before").await;
     let backup = app.folder().join("copy.db");
     app.admin(&["backup", backup.to_str().expect("a path")]);
@@ -59,9 +58,7 @@ async fn only_the_owner_can_open_the_files() {
     assert!(log.contains("changelog.db") && log.contains("664"), "{log}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_process_that_holds_the_write_lock_is_reported() {
-    let app = app().await;
+async fn a_process_that_holds_the_write_lock_is_reported(app: TestApp) {
     let key = app.key();
     key.change("before").await;
     // Like an admin command that was suspended during a write.
@@ -127,9 +124,7 @@ async fn a_process_that_holds_the_write_lock_is_reported() {
     app.anonymous().get("/api/health").await.body(200);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn abandoned_requests_are_not_recorded() {
-    let app = app().await;
+async fn abandoned_requests_are_not_recorded(app: TestApp) {
     let key = app.key();
     key.change("before").await;
     let lock = companion_file(&app, "write-lock");
@@ -171,9 +166,7 @@ async fn abandoned_requests_are_not_recorded() {
     assert_eq!(each(&hosts, "hostname"), ["patient", "zz-last"]);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_starts_only_when_it_can_write() {
-    let mut app = app().await;
+async fn a_server_starts_only_when_it_can_write(mut app: TestApp) {
     app.server.kill9();
     let lock = companion_file(&app, "write-lock");
     let stopped = File::options().write(true).open(&lock).expect("a lock");

@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use sqlx::{Connection, SqliteConnection};
 
-use changelog_tests::{Engine, TestApp, send};
+use changelog_tests::{TestApp, on_sqlite, send};
+
+on_sqlite!(process: writes_do_not_wait_for_a_long_reader);
 
 /// More than the log may hold when no reader needs it.
 const LARGE: u64 = 64 << 20;
@@ -23,11 +25,7 @@ async fn execute(connection: &mut SqliteConnection, statement: &'static str) {
         .unwrap_or_else(|error| panic!("{statement}: {error}"));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn writes_do_not_wait_for_a_long_reader() {
-    let app = TestApp::with_process(Engine::Sqlite)
-        .await
-        .expect("SQLite is always there");
+async fn writes_do_not_wait_for_a_long_reader(app: TestApp) {
     let key = app.key();
     key.change("before").await;
     let mut reader = SqliteConnection::connect(&app.database)

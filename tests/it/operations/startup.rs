@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::net::{TcpListener, TcpStream};
 
 use changelog_tests::database::{Db, execute};
-use changelog_tests::{Engine, Server, TestApp, on_both};
+use changelog_tests::{Engine, Server, TestApp, assert_contains, on_both, on_postgres};
 
 on_both!(
     process:
     a_newer_command_does_not_change_the_schema_of_an_older_server,
 );
+on_postgres!(process: a_server_waits_for_its_database);
 
 async fn a_newer_command_does_not_change_the_schema_of_an_older_server(app: TestApp) {
     // As if this program had one more migration than the server.
@@ -27,10 +28,8 @@ async fn a_newer_command_does_not_change_the_schema_of_an_older_server(app: Test
         let output = app.try_admin(arguments, "");
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert!(!output.status.success(), "{arguments:?}");
-        assert!(
-            stderr.contains("schema 0") && stderr.contains("changelog-server serve"),
-            "{stderr}"
-        );
+        assert_contains(&stderr, "schema 0");
+        assert_contains(&stderr, "changelog-server serve");
     }
     app.key().change("the server goes on").await;
     if app.engine == Engine::Sqlite {
@@ -61,11 +60,7 @@ async fn start_reluctant_proxy(port: u16, refused: Arc<AtomicUsize>) -> u16 {
     own
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_waits_for_its_database() {
-    let Some(app) = TestApp::with_process(Engine::Postgres).await else {
-        return;
-    };
+async fn a_server_waits_for_its_database(app: TestApp) {
     let address: url::Url = app.database.parse().expect("an address");
     let refused = Arc::new(AtomicUsize::new(0));
     let port = start_reluctant_proxy(address.port().expect("a port"), refused.clone()).await;
@@ -75,10 +70,6 @@ async fn a_server_waits_for_its_database() {
     command.env("CHANGELOG_DATABASE_URL", through.as_str());
     let server = Server::start(command).await;
     let server = server.unwrap_or_else(|stderr| panic!("serve ends: {stderr}"));
-    assert!(
-        server.log().contains("waiting for the database"),
-        "{}",
-        server.log()
-    );
+    assert_contains(&server.log(), "waiting for the database");
     assert!(refused.load(Ordering::SeqCst) > 3);
 }

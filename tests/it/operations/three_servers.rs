@@ -12,7 +12,14 @@ use tokio::time::sleep;
 use super::durability::{assert_nothing_lost, assert_revocations_recorded};
 use changelog_tests::client::try_send;
 use changelog_tests::event_stream::EventStream;
-use changelog_tests::{Engine, Server, TestApp, TestClient, sign_in, text};
+use changelog_tests::{Server, TestApp, TestClient, on_postgres, sign_in, text};
+
+on_postgres!(process:
+    nothing_is_lost_or_doubled_while_servers_are_killed,
+    a_revoked_key_is_refused_by_all_servers,
+    a_revocation_survives_its_server_while_the_log_is_locked,
+    an_event_reaches_the_other_servers_at_once,
+);
 
 /// How many clients create changes at the same time.
 const CLIENTS: usize = 12;
@@ -31,11 +38,10 @@ struct Cluster {
 }
 
 impl Cluster {
-    /// Starts the servers; `None` where PostgreSQL is not installed.
-    async fn start() -> Option<Self> {
-        let app = TestApp::with_process(Engine::Postgres).await?;
+    /// Starts two more servers.
+    async fn of(app: TestApp) -> Self {
         let others = [app.another_server(&[]).await, app.another_server(&[]).await];
-        Some(Self { app, others })
+        Self { app, others }
     }
 
     fn servers(&self) -> [&Server; 3] {
@@ -136,11 +142,8 @@ async fn create(servers: &RwLock<[TestClient; 3]>, title: &str, first: usize) {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_is_lost_or_doubled_while_servers_are_killed() {
-    let Some(mut cluster) = Cluster::start().await else {
-        return;
-    };
+async fn nothing_is_lost_or_doubled_while_servers_are_killed(app: TestApp) {
+    let mut cluster = Cluster::of(app).await;
     let load = Load::start(&cluster);
     for number in (0..3).cycle().take(3 * ROUNDS) {
         load.wait_for(CREATES_PER_KILL).await;
@@ -155,11 +158,8 @@ async fn nothing_is_lost_or_doubled_while_servers_are_killed() {
     assert_nothing_lost(&cluster.app, &acknowledged).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_revoked_key_is_refused_by_all_servers() {
-    let Some(cluster) = Cluster::start().await else {
-        return;
-    };
+async fn a_revoked_key_is_refused_by_all_servers(app: TestApp) {
+    let cluster = Cluster::of(app).await;
     let owner = &cluster.app.organization;
     let cookie = sign_in(&cluster.app.anonymous(), &owner.email, &owner.password).await;
     let browsers = cluster.clients("cookie", &cookie);
@@ -170,18 +170,15 @@ async fn a_revoked_key_is_refused_by_all_servers() {
             client.get("/api/key").await.is(200);
         }
         let path = format!("/settings/api-keys/{}/revoke", text(&key["id"]));
-        browsers[round % 3].post_form(&path, &[]).await.is(303);
+        browsers[round % 3].submit(&path, &[]).await;
         for client in &clients {
             client.get("/api/key").await.problem(401, "unauthorized");
         }
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_revocation_survives_its_server_while_the_log_is_locked() {
-    let Some(mut cluster) = Cluster::start().await else {
-        return;
-    };
+async fn a_revocation_survives_its_server_while_the_log_is_locked(app: TestApp) {
+    let mut cluster = Cluster::of(app).await;
     let owner = &cluster.app.organization;
     let cookie = sign_in(&cluster.app.anonymous(), &owner.email, &owner.password).await;
     let key = cluster.app.create_key(&[]);
@@ -234,11 +231,8 @@ async fn a_revocation_survives_its_server_while_the_log_is_locked() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_event_reaches_the_other_servers_at_once() {
-    let Some(cluster) = Cluster::start().await else {
-        return;
-    };
+async fn an_event_reaches_the_other_servers_at_once(app: TestApp) {
+    let cluster = Cluster::of(app).await;
     let clients = cluster.clients_with_key();
     let mut streams = Vec::new();
     for client in &clients[1..] {

@@ -117,9 +117,7 @@ async fn changes_are_counted_by_day(app: TestApp) {
     );
     // After an update and a delete.
     let patch = json!({ "status": "in_progress", "risk_level": "high", "host_id": null });
-    key.patch(&format!("/api/changes/{}", ids[1]), patch)
-        .await
-        .is(200);
+    key.update(&format!("/api/changes/{}", ids[1]), patch).await;
     let mut tx = store.begin().await.expect("a transaction");
     let id: ChangeId = ids[3].parse().expect("an id");
     tx.delete_change(tenant, &Actor::operator(), id, Utc::now())
@@ -170,9 +168,7 @@ async fn a_change_is_counted_on_the_day_on_which_it_started(app: TestApp) {
     let of_service = ChartScope::Service(service.parse().expect("an id"));
     assert_eq!(days(&store, tenant, of_service, 0..9).await, [""; 0]);
     let patch = json!({ "status": "completed", "started_at": moment(4, 9) });
-    key.patch(&format!("/api/changes/{planned}"), patch)
-        .await
-        .is(200);
+    key.update(&format!("/api/changes/{planned}"), patch).await;
     assert_eq!(
         days(&store, tenant, of_service, 4..5).await,
         ["4 low completed 1"]
@@ -290,9 +286,7 @@ async fn a_year_that_is_remembered_follows_changes_of_the_past(app: TestApp) {
 
     // A change of the past ends, is deleted, or is recorded.
     let patch = json!({ "status": "completed" });
-    key.patch(&format!("/api/changes/{}", ids[0]), patch)
-        .await
-        .is(200);
+    key.update(&format!("/api/changes/{}", ids[0]), patch).await;
     replace("0 low in_progress 1", "0 low completed 2");
     let expected = replace("0 low completed 1", "");
     assert_eq!(days(&store, tenant, scope, MANY_DAYS).await, expected);
@@ -309,16 +303,12 @@ async fn a_year_that_is_remembered_follows_changes_of_the_past(app: TestApp) {
     // One of the newest day ends, or is moved to it from the past.
     let patch = json!({ "status": "completed" });
     let newest = &ids[119 * 9];
-    key.patch(&format!("/api/changes/{newest}"), patch)
-        .await
-        .is(200);
+    key.update(&format!("/api/changes/{newest}"), patch).await;
     replace("119 low in_progress 1", "119 low completed 2");
     let expected = replace("119 low completed 1", "");
     assert_eq!(days(&store, tenant, scope, MANY_DAYS).await, expected);
     let patch = json!({ "started_at": moment(118, 9) });
-    key.patch(&format!("/api/changes/{}", ids[9]), patch)
-        .await
-        .is(200);
+    key.update(&format!("/api/changes/{}", ids[9]), patch).await;
     replace("1 low in_progress 1", "118 low in_progress 2");
     let expected = replace("118 low in_progress 1", "");
     assert_eq!(days(&store, tenant, scope, MANY_DAYS).await, expected);
@@ -326,9 +316,8 @@ async fn a_year_that_is_remembered_follows_changes_of_the_past(app: TestApp) {
     // One that is moved within the past leaves the sums as they were, so that a process
     // that remembers them shows it later, and another one at once.
     let patch = json!({ "started_at": moment(6, 9) });
-    key.patch(&format!("/api/changes/{}", ids[5 * 9]), patch)
-        .await
-        .is(200);
+    key.update(&format!("/api/changes/{}", ids[5 * 9]), patch)
+        .await;
     assert_eq!(days(&store, tenant, scope, MANY_DAYS).await, expected);
     replace("5 low in_progress 1", "6 low in_progress 2");
     let expected = replace("6 low in_progress 1", "");
@@ -356,12 +345,11 @@ async fn the_busiest_of_many_are_remembered_without_their_names(app: TestApp) {
         "service_id": service,
     });
     key.create("/api/changes", again).await;
-    key.patch(
+    key.update(
         &format!("/api/services/{service}"),
         json!({ "name": "pay" }),
     )
-    .await
-    .is(200);
+    .await;
     assert_eq!(busiest(&store, MANY_DAYS).await, named("pay", 1_080));
     assert_eq!(busiest(&store, 0..3).await, named("pay", 28));
     assert_eq!(busiest(&other, MANY_DAYS).await, named("pay", 1_081));

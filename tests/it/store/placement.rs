@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
-use changelog_tests::{Engine, TestApp, run, server_command};
+use changelog_tests::{TestApp, on_postgres, run, server_command};
+
+on_postgres!(every_table_can_be_placed);
 
 /// Where the tables are, as `schema citus` prints it.
 pub(crate) struct Placement {
@@ -192,11 +194,7 @@ impl Reference {
     }
 }
 
-#[tokio::test]
-async fn every_table_can_be_placed() {
-    let Some(app) = TestApp::new(Engine::Postgres).await else {
-        return;
-    };
+async fn every_table_can_be_placed(app: TestApp) {
     let placement = Placement::read();
     let connection = PgConnection::connect(&app.database).await;
     let mut connection = connection.expect("PostgreSQL answers");

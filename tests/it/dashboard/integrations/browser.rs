@@ -6,22 +6,17 @@ use super::PATH;
 use crate::dashboard::sign_in;
 use changelog_tests::chromium::Chromium;
 use changelog_tests::receivers::{Answer, Receiver, webhook};
-use changelog_tests::{TestApp, on_one};
+use changelog_tests::{TestApp, assert_contains, assert_lacks, in_browser};
 
-on_one!(
+in_browser!(
     kinds_are_chosen_in_a_browser,
     a_receiver_is_connected_broken_and_repaired,
     deliveries_update_live,
 );
 
-async fn kinds_are_chosen_in_a_browser(app: TestApp) {
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
+async fn kinds_are_chosen_in_a_browser(app: TestApp, browser: Chromium) {
     sign_in(&browser, &app, &app.organization).await;
-    browser
-        .open(&format!("{}/settings/members", app.url()))
-        .await;
+    browser.open(&app.at("/settings/members")).await;
     browser.press("Integrations").await;
     browser.wait_for(".kinds").await;
     assert_eq!(browser.texts(".kinds h2").await.len(), 5);
@@ -38,7 +33,7 @@ async fn kinds_are_chosen_in_a_browser(app: TestApp) {
     browser.press("Send a test").await;
     browser.wait_for("#result").await;
     let result = browser.text_of("#result").await;
-    assert!(result.contains("not found"), "{result}");
+    assert_contains(&result, "not found");
     assert_eq!(browser.console().await, [""; 0]);
 }
 
@@ -56,10 +51,7 @@ async fn open_until(browser: &Chromium, page: &str, expected: &str) -> String {
     }
 }
 
-async fn a_receiver_is_connected_broken_and_repaired(mut app: TestApp) {
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
+async fn a_receiver_is_connected_broken_and_repaired(mut app: TestApp, browser: Chromium) {
     app.restart_with(&["--allow-receivers", "127.0.0.0/8"])
         .await;
     let receiver = Receiver::start().await;
@@ -75,7 +67,7 @@ async fn a_receiver_is_connected_broken_and_repaired(mut app: TestApp) {
     browser.wait_for("#new-signing-secret").await;
     let secret = browser.text_of("#new-signing-secret").await;
     let own = format!("{}{}", app.url(), browser.path().await);
-    assert!(own.contains("/settings/integrations/"), "{own}");
+    assert_contains(&own, "/settings/integrations/");
 
     // The test shows the receiver's own answer.
     receiver.answer_next(Answer::text(202, "thanks for the test"));
@@ -122,17 +114,14 @@ async fn a_receiver_is_connected_broken_and_repaired(mut app: TestApp) {
         .await;
     browser.open(&app.url()).await;
     let notice = browser.text_of("main > .bad").await;
-    assert!(
-        notice.contains("Release bot has been failing since"),
-        "{notice}"
-    );
+    assert_contains(&notice, "Release bot has been failing since");
 
     // It is repaired, and the delivery sent again.
     receiver.answer_with(Answer::ok());
     browser.open(&own).await;
     browser.click("form[action$='/replay'] button").await;
     let text = open_until(&browser, &own, "Working").await;
-    assert!(!text.contains("To be retried"), "{text}");
+    assert_lacks(&text, "To be retried");
     let requests = receiver.requests();
     let newest = requests.last().expect("a request");
     let event = webhook::check(newest, secret.trim()).expect("it is genuine");
@@ -144,21 +133,18 @@ async fn a_receiver_is_connected_broken_and_repaired(mut app: TestApp) {
     open_until(&browser, &own, "Disabled").await;
     browser.open(&app.url()).await;
     let notice = browser.text_of("main > .bad").await;
-    assert!(notice.contains("it is gone (410)"), "{notice}");
+    assert_contains(&notice, "it is gone (410)");
     receiver.answer_with(Answer::ok());
     browser.open(&list).await;
     browser.click("form[action$='/enable'] button").await;
     open_until(&browser, &own, "Working").await;
-    let log = format!("{}/activity?resource=integration", app.url());
+    let log = app.at("/activity?resource=integration");
     let text = open_until(&browser, &log, "connected the integration").await;
-    assert!(text.contains("changed the integration"), "{text}");
+    assert_contains(&text, "changed the integration");
     assert_eq!(browser.console().await, [""; 0]);
 }
 
-async fn deliveries_update_live(mut app: TestApp) {
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
+async fn deliveries_update_live(mut app: TestApp, browser: Chromium) {
     app.restart_with(&["--allow-receivers", "127.0.0.0/8"])
         .await;
     let receiver = Receiver::start().await;
@@ -187,10 +173,7 @@ async fn deliveries_update_live(mut app: TestApp) {
     let sequence = sequence.as_str().expect("a delivery").to_owned();
     let top = browser.script("return window.scrollY").await;
     let replayed = [("sequence", &*sequence)];
-    owner
-        .post_form(&format!("{path}/replay"), &replayed)
-        .await
-        .is(303);
+    owner.submit(&format!("{path}/replay"), &replayed).await;
     let in_row = |state: &str| format!("[data-key='{sequence}'] .status.{state}");
     browser.wait_for(&in_row("in_progress")).await;
     assert_eq!(browser.texts("dl.facts dd").await[4], "1", "it is queued");
@@ -213,5 +196,5 @@ async fn deliveries_update_live(mut app: TestApp) {
     let reader = Chromium::without_scripts().await.expect("another browser");
     sign_in(&reader, &app, &app.organization).await;
     let text = open_until(&reader, &format!("{}{path}", app.url()), "Deploy another").await;
-    assert!(text.contains("Delivered"), "{text}");
+    assert_contains(&text, "Delivered");
 }

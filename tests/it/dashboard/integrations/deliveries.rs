@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{PATH, connect, webhook};
 use crate::dashboard::{between, join};
-use changelog_tests::{TestApp, on_both, on_one};
+use changelog_tests::{TestApp, assert_contains, on_both, on_one};
 
 on_both!(deliveries_are_paged_and_replayed);
 on_one!(tests_and_public_keys_have_rate_limits);
@@ -45,15 +45,12 @@ async fn deliveries_are_paged_and_replayed(app: TestApp) {
     // None has failed for good.
     let failed = format!("{path}?failed=1");
     assert_eq!(listed(&owner.get(&failed).await.text), (0, None));
-    owner
-        .post_form(&format!("{path}/disable"), &[])
-        .await
-        .is(303);
+    owner.submit(&format!("{path}/disable"), &[]).await;
     app.execute("UPDATE deliveries SET state = 'dead', is_claimed = 0")
         .await;
     let page = owner.get(&failed).await.text;
     assert_eq!(listed(&page).0, 50);
-    assert!(page.contains("Replay all failed (55)"), "{page}");
+    assert_contains(&page, "Replay all failed (55)");
     let older = listed(&page).1.expect("older ones");
     assert_eq!(listed(&owner.get(&older).await.text), (5, None));
     // One, then all.
@@ -62,21 +59,15 @@ async fn deliveries_are_paged_and_replayed(app: TestApp) {
     let answer = owner.post_form(&replay, &[("sequence", sequence)]).await;
     answer.is(303);
     let page = owner.get(answer.header("location")).await.text;
-    assert!(page.contains("Replay all failed (54)"), "{page}");
-    owner
-        .post_form(&format!("{path}/replay-dead"), &[])
-        .await
-        .is(303);
+    assert_contains(&page, "Replay all failed (54)");
+    owner.submit(&format!("{path}/replay-dead"), &[]).await;
     assert_eq!(listed(&owner.get(&failed).await.text), (0, None));
     let list = owner.get(PATH).await.text;
-    assert!(
-        list.contains("data-label=\"Queued\" class=\"number\">55<"),
-        "{list}"
-    );
+    assert_contains(&list, "data-label=\"Queued\" class=\"number\">55<");
     for sequence in ["0", "9999999999999"] {
         let answer = owner.post_form(&replay, &[("sequence", sequence)]).await;
         answer.is(409);
-        assert!(answer.text.contains("no longer kept"), "{}", answer.text);
+        assert_contains(&answer.text, "no longer kept");
     }
     for sequence in ["", "one", "99999999999999999999"] {
         let fields = [("sequence", sequence)];

@@ -7,7 +7,7 @@ use changelog_server::integrations::message::Verdict;
 use changelog_server::integrations::senders;
 use changelog_tests::receivers::slack::Channel;
 use changelog_tests::receivers::{slack, teams};
-use changelog_tests::{Answer, Receiver};
+use changelog_tests::{Answer, Receiver, assert_contains};
 use serde_json::{Value, json};
 
 use super::{change, client, event, message, moved, send, verdict, with_token};
@@ -99,10 +99,7 @@ async fn long_bursts_end_with_how_many_more_there_are() {
     let teams = teams_message(&burst[0], &burst[1..]).await;
     for body in [slack, teams] {
         let text = body.to_string();
-        assert!(
-            text.contains("300 changes of payments within a minute"),
-            "{text}"
-        );
+        assert_contains(&text, "300 changes of payments within a minute");
         let more = text.split("and ").find_map(|rest| rest.split_once(" more"));
         let more: usize = more
             .and_then(|(count, _)| count.parse().ok())
@@ -172,7 +169,7 @@ async fn a_bot_edits_one_message_and_replies_to_a_failure() {
     send(&kind, &target, &deleted, Some(&reference)).await;
     assert_eq!((channel.messages().len(), channel.replies().len()), (1, 1));
     let message = channel.messages()["1764000000.000000"].to_string();
-    assert!(message.contains("Deleted from the change log"), "{message}");
+    assert_contains(&message, "Deleted from the change log");
 
     // A person has removed the message: there is another one.
     channel.clear();
@@ -267,6 +264,6 @@ async fn a_test_is_marked_as_one() {
         assert!(senders::takes(kind, &event), "{kind}");
     }
     let text = slack_message(&event, &[]).await.to_string();
-    assert!(text.contains("|Test: this connection works>"), "{text}");
+    assert_contains(&text, "|Test: this connection works>");
     teams_message(&event, &[]).await;
 }
