@@ -86,6 +86,14 @@ id! {
     ServiceId
 }
 id! {
+    /// The id of a source.
+    SourceId
+}
+id! {
+    /// The id of a request that a source received.
+    SourceEventId
+}
+id! {
     /// The id of an entry in the activity log.
     ActivityId, example "018f4e9a-7b1c-7d3e-9a51-2f6c8b7d1e90"
 }

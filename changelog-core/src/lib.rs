@@ -32,6 +32,7 @@ mod rules;
 #[doc(hidden)]
 pub mod schema;
 pub mod service;
+pub mod source;
 pub mod subscription;
 pub mod text;
 pub mod time;
@@ -60,7 +61,7 @@ pub use health::{DbStatus, Health, HealthStatus};
 pub use host::{Environment, Host, HostPatch, NewHost, Platform};
 pub use ids::{
     ActivityId, ApiKeyId, ChangeId, ConnectionId, HostId, InvitationId, OrganizationId, ServiceId,
-    UserId,
+    SourceEventId, SourceId, UserId,
 };
 pub use input::{Input, InputError};
 pub use membership::{Invitation, Member, NewInvitation, Role};
@@ -69,6 +70,7 @@ pub use organization::{NewOrganization, Organization, Plan};
 pub use page::{Data, Page};
 pub use problem::{Invalid, Problem, ProblemCode, Violation, ViolationCode, Violations};
 pub use service::{NewService, Service, ServicePatch};
+pub use source::{SourceKind, SourceRef};
 pub use subscription::{MailMode, Subscription, SubscriptionOptions};
 pub use time::Timestamp;
 pub use user::{Credentials, OwnerInput, User, UserInput};

@@ -1,0 +1,32 @@
+//! What other systems send about changes, read by pure functions of headers and bytes:
+//! the same for `POST /api/ingest/KIND/TOKEN` and for `chlog import --from KIND FILE`.
+//!
+//! A request becomes [`Observation`]s ([`read`]). Observations of one key are one
+//! [`Operation`], however often and in whatever order they arrive, and an operation is
+//! shown as one change ([`Operation::change`]).
+//!
+//! A kind is one file in `kinds/`: to add one, copy the file that is most like it, and name
+//! it in `kinds/mod.rs` and in [`SourceKind`](changelog_core::SourceKind). Nothing here does
+//! I/O, and nothing panics, whatever the bytes are.
+
+mod environment;
+mod handshake;
+mod json;
+mod kinds;
+mod observation;
+mod operation;
+mod proof;
+mod received;
+
+mod settings;
+
+pub use environment::environment_of;
+pub use handshake::Handshake;
+pub use kinds::{handshake, is_signed, read, request_id, takes_secret, verify};
+pub use observation::{
+    Call, CallProgress, Facts, Observation, Progress, Reading, State, Tool, Unreadable,
+};
+pub use operation::{BY_HAND, ObservedChange, Operation, SESSION_PAUSE};
+pub use proof::Unproven;
+pub use received::{Headers, Received};
+pub use settings::{GenericTemplates, RiskRules, Settings};
