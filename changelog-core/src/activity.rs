@@ -21,6 +21,8 @@ pub const OPERATOR: &str = "Operator";
 pub const SERVICE: &str = "Change log";
 /// What the name of an API key follows in the activity log.
 pub const API_KEY_PREFIX: &str = "API key: ";
+/// What the name of a source follows in the activity log.
+pub const SOURCE_PREFIX: &str = "Source: ";
 
 wire_enum! {
     /// The action.
@@ -71,6 +73,8 @@ wire_enum! {
         Subscription = "subscription",
         /// Connections to Slack, Teams, Grafana or webhooks.
         Integration = "integration",
+        /// Sources created, changed or deleted.
+        Source = "source",
     }
 }
 

@@ -70,7 +70,9 @@ pub use organization::{NewOrganization, Organization, Plan};
 pub use page::{Data, Page};
 pub use problem::{Invalid, Problem, ProblemCode, Violation, ViolationCode, Violations};
 pub use service::{NewService, Service, ServicePatch};
-pub use source::{SourceKind, SourceRef};
+pub use source::{
+    GenericTemplates, NewSource, RiskRules, SourceKind, SourcePatch, SourceRef, SourceSettings,
+};
 pub use subscription::{MailMode, Subscription, SubscriptionOptions};
 pub use time::Timestamp;
 pub use user::{Credentials, OwnerInput, User, UserInput};

@@ -1,9 +1,24 @@
 //! Sources: other systems that send what changes, at an address of their own.
 
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
 use serde::{Deserialize, Serialize};
 
+use crate::change::RiskLevel;
+use crate::host::Environment;
 use crate::ids::SourceId;
+use crate::input::{Input, ObjectReader};
+use crate::limits::{MAX_NAME_CHARS, MAX_TOKEN_CHARS};
+use crate::problem::{BadValue, Violations};
+use crate::rules::{self, TextKind};
+use crate::time::Timestamp;
 use crate::wire_enum::wire_enum;
+
+/// The limit on the rules of a source for environments, and on its workflows.
+const MAX_RULES: usize = 100;
+/// The limit on a template, in characters.
+const MAX_TEMPLATE_CHARS: usize = 2_000;
 
 wire_enum! {
     /// What sends to a source, which decides how its requests are verified and read.
@@ -35,6 +50,279 @@ wire_enum! {
         /// Any JSON, by templates of the source.
         Generic = "generic",
     }
+}
+
+/// How the requests of a source are read.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SourceSettings {
+    /// The service of changes for which the sender names none.
+    pub service: Option<String>,
+    /// The environment of changes for which the sender names none.
+    pub environment: Option<Environment>,
+    /// Whether services that the sender names are created when they are missing.
+    pub create_missing: bool,
+    /// The environment of an account, cluster, namespace, branch or environment of the
+    /// sender, by its name without regard to case.
+    pub environments: BTreeMap<String, Environment>,
+    /// The names of the workflows of GitHub Actions that deploy.
+    pub workflows: Vec<String>,
+    /// The risk of a change.
+    pub risk: RiskRules,
+    /// How the JSON of a generic source is read.
+    pub generic: GenericTemplates,
+}
+
+/// The risk of a change: the greatest of those that apply, or else low.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RiskRules {
+    /// Of what deletes.
+    pub deletes: RiskLevel,
+    /// Of what failed.
+    pub failures: RiskLevel,
+    /// In production.
+    pub production: RiskLevel,
+}
+
+impl Default for RiskRules {
+    fn default() -> Self {
+        Self {
+            deletes: RiskLevel::High,
+            failures: RiskLevel::High,
+            production: RiskLevel::Medium,
+        }
+    }
+}
+
+/// Defines the templates of a generic source, and how they are read.
+macro_rules! templates {
+    ($( $(#[$doc:meta])* $name:ident, )+) => {
+        /// Templates for the fields of a change, in the language of Jinja, over the JSON
+        /// body: for example `{{ deployment.service }} {{ deployment.version }}`. What is
+        /// empty after rendering is not set.
+        #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(default)]
+        pub struct GenericTemplates {
+            $( $(#[$doc])* pub $name: String, )+
+        }
+
+        impl GenericTemplates {
+            /// The names of the templates.
+            pub const NAMES: &'static [&'static str] = &[$( stringify!($name) ),+];
+
+            /// Returns the templates with their names.
+            pub fn pairs(&self) -> Vec<(&'static str, &str)> {
+                vec![$( (stringify!($name), self.$name.as_str()) ),+]
+            }
+
+            fn read(object: &mut ObjectReader<'_>) -> Self {
+                Self { $( $name: object.string(stringify!($name)).unwrap_or_default(), )+ }
+            }
+
+            fn check(&mut self, problems: &mut Violations) {
+                $(
+                    let pointer = concat!("/templates/", stringify!($name));
+                    let chars = 0..=MAX_TEMPLATE_CHARS;
+                    rules::text(problems, pointer, &mut self.$name, chars, TextKind::MultiLine);
+                )+
+            }
+        }
+    };
+}
+
+templates! {
+    /// A JSON pointer to a list, such as `/events`, of which every element is one change;
+    /// the other templates are then over the element. The whole body if empty.
+    each,
+    /// What is ignored: if this renders to `true`.
+    ignore,
+    /// What tells one change from another; the id of the request if empty.
+    key,
+    /// The title, required.
+    title,
+    /// The description, in Markdown.
+    description,
+    /// `planned`, `in_progress`, `completed` or `failed`, or the sender's own word for one
+    /// of them; `completed` if empty.
+    status,
+    /// When that status was reached, as RFC 3339 or seconds or milliseconds since 1970.
+    at,
+    /// The name of a service.
+    service,
+    /// The sender's word for the environment.
+    environment,
+    /// The person who did it.
+    person,
+    /// A URL.
+    link,
+    /// A commit.
+    commit,
+}
+
+/// Input for making a source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewSource {
+    /// What sends to it.
+    pub kind: SourceKind,
+    /// A name, unique in the organization without regard to case.
+    pub name: String,
+    /// By which the sender proves its requests.
+    pub secret: Option<String>,
+    /// How its requests are read.
+    pub settings: SourceSettings,
+}
+
+/// Input for changing a source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourcePatch {
+    /// The name.
+    pub name: String,
+    /// The new secret; the present one stays without it.
+    pub secret: Option<String>,
+    /// How its requests are read.
+    pub settings: SourceSettings,
+}
+
+impl Input for NewSource {
+    const FIELDS: &'static [&'static str] = &[
+        "kind",
+        "name",
+        "secret",
+        "service",
+        "environment",
+        "create_missing",
+        "environments",
+        "workflows",
+        "risk_deletes",
+        "risk_failures",
+        "risk_production",
+        "templates",
+    ];
+
+    fn read(object: &mut ObjectReader<'_>) -> Self {
+        let kind: Option<SourceKind> = object.parsed("kind");
+        let SourcePatch {
+            name,
+            secret,
+            settings,
+        } = SourcePatch::read_shared(object);
+        Self {
+            kind: kind.unwrap_or(SourceKind::Unknown("".into())),
+            name,
+            secret,
+            settings,
+        }
+    }
+
+    fn check(&mut self, problems: &mut Violations, _now: Timestamp) {
+        check(
+            problems,
+            &mut self.name,
+            &mut self.secret,
+            &mut self.settings,
+        );
+    }
+}
+
+impl Input for SourcePatch {
+    const FIELDS: &'static [&'static str] = NewSource::FIELDS;
+
+    fn read(object: &mut ObjectReader<'_>) -> Self {
+        object.refuse_immutable("kind", "cannot be changed; make another source");
+        Self::read_shared(object)
+    }
+
+    fn check(&mut self, problems: &mut Violations, _now: Timestamp) {
+        check(
+            problems,
+            &mut self.name,
+            &mut self.secret,
+            &mut self.settings,
+        );
+    }
+}
+
+impl SourcePatch {
+    fn read_shared(object: &mut ObjectReader<'_>) -> Self {
+        let risk = RiskRules::default();
+        let rules = object
+            .parsed_list("environments", MAX_RULES)
+            .unwrap_or_default();
+        Self {
+            name: object.required_string("name"),
+            secret: object.string("secret"),
+            settings: SourceSettings {
+                service: object.string("service"),
+                environment: object.parsed("environment"),
+                create_missing: object.boolean("create_missing").unwrap_or_default(),
+                environments: rules
+                    .into_iter()
+                    .map(|EnvironmentRule(name, of)| (name, of))
+                    .collect(),
+                workflows: object.strings("workflows", MAX_RULES).unwrap_or_default(),
+                risk: RiskRules {
+                    deletes: object.parsed("risk_deletes").unwrap_or(risk.deletes),
+                    failures: object.parsed("risk_failures").unwrap_or(risk.failures),
+                    production: object.parsed("risk_production").unwrap_or(risk.production),
+                },
+                generic: object
+                    .object("templates", GenericTemplates::NAMES, GenericTemplates::read)
+                    .unwrap_or_default(),
+            },
+        }
+    }
+}
+
+/// The environment of a name, written `payments-eu=prod`.
+struct EnvironmentRule(String, Environment);
+
+impl FromStr for EnvironmentRule {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let parts = text
+            .rsplit_once('=')
+            .filter(|(name, _)| !name.trim().is_empty());
+        let (name, environment) = parts.ok_or_else(|| {
+            let given = rules::quoted(text);
+            BadValue::format(format!(
+                "must be NAME=ENVIRONMENT such as payments-eu=prod, got {given}"
+            ))
+        })?;
+        Ok(Self(name.trim().to_owned(), environment.trim().parse()?))
+    }
+}
+
+fn check(
+    problems: &mut Violations,
+    name: &mut String,
+    secret: &mut Option<String>,
+    settings: &mut SourceSettings,
+) {
+    rules::text(problems, "/name", name, 1..=MAX_NAME_CHARS, TextKind::Name);
+    let line = TextKind::Line;
+    rules::optional_text(problems, "/secret", secret, MAX_TOKEN_CHARS, line);
+    rules::optional_text(
+        problems,
+        "/service",
+        &mut settings.service,
+        MAX_NAME_CHARS,
+        TextKind::Key,
+    );
+    for absent in [secret, &mut settings.service] {
+        if absent.as_ref().is_some_and(String::is_empty) {
+            *absent = None;
+        }
+    }
+    rules::names(
+        problems,
+        "/workflows",
+        &mut settings.workflows,
+        MAX_RULES,
+        line,
+    );
+    settings.generic.check(problems);
 }
 
 /// The source that a change comes from.

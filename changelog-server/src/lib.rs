@@ -13,6 +13,7 @@ pub mod commands;
 pub mod config;
 mod dashboard;
 mod format;
+mod ingest;
 pub mod integrations;
 mod last_used;
 pub mod mail;
@@ -45,6 +46,7 @@ pub async fn run(app: App, listener: TcpListener, shutdown: impl Future<Output =
     routes.extend(dashboard::routes(&app, api::document));
     let tasks = background::start(&app);
     let (stop, stopped) = watch::channel(false);
+    let reader = tokio::spawn(ingest::worker::run(app.clone(), stopped.clone()));
     let worker = tokio::spawn(integrations::worker::run(app.clone(), stopped));
     let shutdown = async {
         shutdown.await;
@@ -56,6 +58,11 @@ pub async fn run(app: App, listener: TcpListener, shutdown: impl Future<Output =
     serve::serve(app.clone(), routes, failure, listener, shutdown).await;
     if timeout(WORKER_TIMEOUT, worker).await.is_err() {
         tracing::warn!("a message was still being sent; it is sent again after the next start");
+    }
+    if timeout(WORKER_TIMEOUT, reader).await.is_err() {
+        tracing::warn!(
+            "requests of sources were still being read; they are read after the next start"
+        );
     }
     for task in tasks {
         task.abort();

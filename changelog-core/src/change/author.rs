@@ -12,6 +12,8 @@ wire_enum! {
         ApiKey = "api_key",
         /// A person, in the dashboard.
         Person = "person",
+        /// A source, from what another system has sent.
+        Source = "source",
     }
 }
 

@@ -16,6 +16,8 @@ wire_enum! {
         ApiKey = "api_key",
         /// A person, in the dashboard.
         Person = "person",
+        /// A source, from what another system has sent.
+        Source = "source",
         /// The operator, at the server's own command line.
         Operator = "operator",
     }
@@ -44,6 +46,7 @@ impl HistoryActor {
         let kind = match self.kind {
             ActorType::ApiKey => AuthorType::ApiKey,
             ActorType::Person => AuthorType::Person,
+            ActorType::Source => AuthorType::Source,
             _ => return None,
         };
         Some(Author {

@@ -329,8 +329,8 @@ CREATE TABLE change_search (
 CREATE INDEX change_search_by_words ON change_search USING gin (words)
     WITH (gin_pending_list_limit = 256);
 
--- `actor_id` is the user, NULL for an API key and the operator. `key_id` is the API
--- key, NULL for a user and the operator. `address` is the caller's IP address as
+-- `actor_id` is the user, NULL for an API key, a source and the operator. `key_id` is
+-- the API key or the source, NULL for a user and the operator. `address` is the caller's IP address as
 -- text, NULL for the operator. The primary key begins with the type, so that an
 -- entry is found by its type without another index: creating a change with an API
 -- key writes to none of the indexes below.
@@ -485,6 +485,96 @@ CREATE TABLE receiver_messages (
     PRIMARY KEY (organization_id, connection_id, change_id)
 );
 CREATE INDEX receiver_messages_by_age ON receiver_messages (updated_at);
+
+-- Where other systems send what changes. The token of the address is stored as its
+-- SHA-256; `secret`, by which the sender proves its requests, is encrypted. `settings` is
+-- JSON. `refused` counts the requests that did not prove their origin. `confirm_url` is the
+-- link by which the sender wants the address to be confirmed. `stored_bytes` is the size of
+-- the kept requests that were read. Like feeds, which have tokens too, this table is not
+-- distributed by organization.
+CREATE TABLE sources (
+    organization_id uuid NOT NULL,
+    id              uuid NOT NULL PRIMARY KEY,
+    kind            text COLLATE "C" NOT NULL,
+    name            text COLLATE "C" NOT NULL,
+    name_folded     text COLLATE "C" NOT NULL,
+    token_hash      bytea NOT NULL UNIQUE,
+    secret          bytea,
+    settings        text COLLATE "C" NOT NULL,
+    created_at      bigint NOT NULL,
+    created_by      text COLLATE "C" NOT NULL,
+    disabled_at     bigint,
+    last_event_at   bigint,
+    refused         bigint NOT NULL DEFAULT 0,
+    refused_at      bigint,
+    refused_reason  text COLLATE "C",
+    confirm_url     text COLLATE "C",
+    stored_bytes    bigint NOT NULL DEFAULT 0,
+    UNIQUE (organization_id, name_folded)
+);
+
+-- The requests of sources. `outcome` is 'pending' until the request was read, then
+-- 'changed', 'updated', 'ignored', 'duplicate' or 'set_aside'; `reason` says why. The id
+-- has the time of arrival. `request_id` is what the sender calls the request. `change_ids`
+-- is a JSON list. `headers` has none that prove the origin.
+CREATE TABLE source_events (
+    organization_id uuid NOT NULL,
+    id              uuid NOT NULL,
+    source_id       uuid NOT NULL,
+    received_at     bigint NOT NULL,
+    request_id      text COLLATE "C",
+    headers         text COLLATE "C" NOT NULL,
+    body            bytea NOT NULL,
+    size            bigint NOT NULL,
+    outcome         text COLLATE "C" NOT NULL,
+    reason          text COLLATE "C",
+    change_ids      text COLLATE "C" NOT NULL,
+    PRIMARY KEY (organization_id, id)
+);
+CREATE INDEX source_events_pending ON source_events (organization_id, id)
+    WHERE outcome = 'pending';
+CREATE INDEX source_events_by_source ON source_events (organization_id, source_id, id);
+CREATE INDEX source_events_set_aside ON source_events (organization_id, source_id, id)
+    WHERE outcome = 'set_aside';
+CREATE INDEX source_events_by_request ON source_events
+    (organization_id, source_id, request_id, id) WHERE request_id IS NOT NULL;
+-- For finding an event by its id alone, as commands do, and the oldest ones.
+CREATE INDEX source_events_by_id ON source_events (id);
+
+-- What sources have told of: each operation is one change. `key_hash` is the SHA-256 of what
+-- the sender calls the operation, or of a session and its first call; `session` that of the
+-- session, NULL if it is none. `document` is what is known of it, as JSON. `closes_at` is when
+-- an open session ends unless calls follow.
+CREATE TABLE source_operations (
+    organization_id uuid NOT NULL,
+    source_id       uuid NOT NULL,
+    key_hash        bytea NOT NULL,
+    change_id       uuid NOT NULL,
+    session         bytea,
+    document        text COLLATE "C" NOT NULL,
+    first_at        bigint NOT NULL,
+    last_at         bigint NOT NULL,
+    closes_at       bigint,
+    updated_at      bigint NOT NULL,
+    PRIMARY KEY (organization_id, source_id, key_hash)
+);
+CREATE INDEX source_operations_of_session ON source_operations
+    (organization_id, source_id, session, last_at) WHERE session IS NOT NULL;
+CREATE INDEX source_operations_open ON source_operations (closes_at)
+    WHERE closes_at IS NOT NULL;
+CREATE INDEX source_operations_by_age ON source_operations (updated_at);
+
+-- The calls that were counted, by the SHA-256 of what the sender calls them, so that none is
+-- counted twice.
+CREATE TABLE source_calls (
+    organization_id uuid NOT NULL,
+    source_id       uuid NOT NULL,
+    call_hash       bytea NOT NULL,
+    change_id       uuid NOT NULL,
+    seen_at         bigint NOT NULL,
+    PRIMARY KEY (organization_id, source_id, call_hash)
+);
+CREATE INDEX source_calls_by_age ON source_calls (seen_at);
 
 -- What requests with an idempotency key created. `scope` is a hash of API key,
 -- method, path and idempotency key, after the time in the key if it has one.

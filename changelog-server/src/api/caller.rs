@@ -57,6 +57,7 @@ impl App {
             actor: Actor {
                 person: None,
                 key: Some(owner.key),
+                source: None,
                 name: format!("{API_KEY_PREFIX}{}", owner.name),
                 address: Some(request.context.address),
                 has_receivers: owner.has_receivers,

@@ -11,18 +11,24 @@ mod health;
 mod history;
 mod hosts;
 mod idempotency;
+mod ingest;
 mod key;
 mod list_filter;
 mod openapi;
 mod services;
 mod stream;
 
-use warp::path;
+use warp::{Filter, path};
 
 use crate::app::App;
 use crate::web::route::{Routes, at, at_id};
 
 pub use openapi::document;
+
+/// Joins the two parameters of a path.
+fn join(first: String, second: String) -> String {
+    first + "/" + &second
+}
 
 /// Every endpoint of the API.
 pub(crate) fn routes(app: &App) -> Routes {
@@ -74,6 +80,10 @@ pub(crate) fn routes(app: &App) -> Routes {
             .patch(services::update)
             .filter(app),
         at(path!("api" / "key")).get(key::get).filter(app),
+        at_id(path!("api" / "ingest" / String / String).map(join))
+            .post(ingest::receive)
+            .options(ingest::allow)
+            .filter(app),
         at(path!("api" / "activity"))
             .get(activity::list)
             .filter(app),

@@ -9,6 +9,7 @@ mod schema;
 mod secret;
 mod secrets;
 mod serve;
+mod source;
 mod table;
 mod user;
 
@@ -83,6 +84,7 @@ async fn dispatch(arguments: Arguments) -> Result<(), Failure> {
         Command::Key(command) => key::run(&common, command).await,
         Command::User(command) => user::run(&common, command).await,
         Command::Integration(command) => integration::run(&common, command).await,
+        Command::Source(command) => source::run(&common, command).await,
         Command::Secrets(command) => secrets::run(&common, &command).await,
         Command::Backup { path } => backup::run(&common, &path).await,
         Command::Openapi => print(crate::api::document()),

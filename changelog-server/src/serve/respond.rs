@@ -35,7 +35,8 @@ const RETRY_AFTER_SECONDS: &str = "1";
 /// Makes browsers use https only, for a year.
 const HSTS: HeaderValue = HeaderValue::from_static("max-age=31536000");
 /// The prefixes of paths that contain a secret, and the routes that are logged instead.
-const SECRET_PATHS: [(&str, &str); 2] = [
+const SECRET_PATHS: [(&str, &str); 3] = [
+    ("/api/ingest/", "/api/ingest/:kind/:token"),
     ("/invitations/", "/invitations/:token"),
     ("/unsubscribe/", "/unsubscribe/:token"),
 ];

@@ -1,7 +1,7 @@
 //! The activity log. An entry is written in the transaction of what it records, except
 //! those about [keys and members](super::pending_activity).
 
-use changelog_core::activity::{API_KEY_PREFIX, OPERATOR, SERVICE};
+use changelog_core::activity::{API_KEY_PREFIX, OPERATOR, SERVICE, SOURCE_PREFIX};
 use changelog_core::ids::first_uuid_at;
 use changelog_core::limits::MAX_TITLE_CHARS;
 use changelog_core::{
@@ -130,7 +130,8 @@ impl<'a> NewEntry<'a> {
     }
 
     fn key(&self) -> Option<Uuid> {
-        self.actor.key.map(|key| key.0)
+        let source = self.actor.source.map(|source| source.0);
+        self.actor.key.map(|key| key.0).or(source)
     }
 }
 
@@ -206,11 +207,16 @@ impl StoredEntry {
         let (kind, id) = match self.entry.actor_id {
             Some(person) => (ActorType::Person, Some(person.0)),
             None if name == OPERATOR || name == SERVICE => (ActorType::Operator, None),
+            None if name.starts_with(SOURCE_PREFIX) => {
+                (ActorType::Source, self.key.map(|source| source.0))
+            }
             None => (ActorType::ApiKey, self.key.map(|key| key.0)),
         };
-        let name = name
-            .strip_prefix(API_KEY_PREFIX)
-            .filter(|_| kind == ActorType::ApiKey);
+        let name = match kind {
+            ActorType::ApiKey => name.strip_prefix(API_KEY_PREFIX),
+            ActorType::Source => name.strip_prefix(SOURCE_PREFIX),
+            _ => None,
+        };
         HistoryActor {
             kind,
             name: name.unwrap_or(&self.entry.actor_name).to_owned(),

@@ -230,8 +230,26 @@ impl Tx {
         tenant: Tenant,
         ids: &[Uuid],
     ) -> Result<Vec<T>, StoreError> {
+        self.items_where(tenant, Which::WithIds(ids)).await
+    }
+
+    /// Finds an item of an organization by its name, ignoring ASCII case.
+    pub async fn item_named<T: StoredItem>(
+        &mut self,
+        tenant: Tenant,
+        name: &str,
+    ) -> Result<Option<T>, StoreError> {
+        let items = self.items_where(tenant, Which::WithName(name)).await?;
+        Ok(items.into_iter().next())
+    }
+
+    async fn items_where<T: StoredItem>(
+        &mut self,
+        tenant: Tenant,
+        which: Which<'_>,
+    ) -> Result<Vec<T>, StoreError> {
         let rows: Vec<T::Row> = on!(&mut self.connection, |db| async {
-            let mut query = select_items::<T, _>(tenant, Which::WithIds(ids));
+            let mut query = select_items::<T, _>(tenant, which);
             query.build_query_as().fetch_all(&mut **db).await
         })?;
         let items = rows.into_iter().map(|row| T::from_row(row, tenant));

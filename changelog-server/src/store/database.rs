@@ -20,6 +20,7 @@ use super::engine::{
 use super::host_environments::HostEnvironments;
 use super::index::counts::CountMemory;
 use super::quotas::{self, Quota, Quotas};
+use super::source_work::SourceWork;
 use super::tenant::Tenant;
 
 /// Over how many rows each kept count is spread on PostgreSQL, so that as many
@@ -40,6 +41,8 @@ pub struct Database {
     pub(super) known_actors: KnownActors,
     pub(super) host_environments: HostEnvironments,
     pub(super) count_memory: CountMemory,
+    /// Notifies of the requests of sources that are to be read.
+    pub(super) source_work: SourceWork,
 }
 
 /// A transaction: dropped without [`Tx::commit`], it leaves nothing.
@@ -73,6 +76,7 @@ impl Database {
             known_actors: KnownActors::default(),
             host_environments: HostEnvironments::default(),
             count_memory: CountMemory::default(),
+            source_work: SourceWork::default(),
         }
     }
 

@@ -57,6 +57,10 @@ mod services;
 mod sessions;
 mod setup_token;
 mod sign_in_attempts;
+mod source_events;
+mod source_operations;
+mod source_work;
+mod sources;
 mod subscriptions;
 mod summaries;
 mod tags;
@@ -102,6 +106,9 @@ pub use saved_views::{MAX_VIEWS, SavedView, ViewOwner};
 pub(crate) use sessions::MAX_CLOCK_SKEW;
 pub use sessions::{Person, Session, SessionInfo};
 pub use sign_in_attempts::Bucket;
+pub use source_events::{Finding, NewSourceEvent, PendingEvent, SourceEvent};
+pub use source_operations::{StoredOperation, hash_of};
+pub use sources::{MAX_SOURCES, Refused, Source};
 pub use subscriptions::MAX_SUBSCRIPTIONS;
 pub use summaries::Summary;
 pub use tenant::{Actor, Tenant};
@@ -224,6 +231,11 @@ impl Store {
             (deliveries::PURGE, deliveries::KEPT),
             (deliveries::PURGE_REFERENCES, deliveries::REFERENCES_KEPT),
             (notifications::PURGE, notifications::NOTIFICATION_TTL),
+            (source_operations::PURGE, source_operations::OPERATIONS_KEPT),
+            (
+                source_operations::PURGE_CALLS,
+                source_operations::CALLS_KEPT,
+            ),
             // Last: on Citus it needs all nodes, and one may be away.
             (delete_keys, IDEMPOTENCY_TTL),
         ] {

@@ -80,6 +80,7 @@ impl Tx {
         let actor = Actor {
             person: row.actor_id.map(UserId),
             key: row.key_id.map(ApiKeyId),
+            source: None,
             name: row.actor_name,
             address: row.address.and_then(|address| address.parse().ok()),
             has_receivers: false,

@@ -6,7 +6,7 @@
 
 /// The tables of which every row belongs to one organization, in the order in which
 /// they are distributed: a table comes after those that its foreign keys refer to.
-const OF_ORGANIZATIONS: [&str; 17] = [
+const OF_ORGANIZATIONS: [&str; 20] = [
     "services",
     "service_dependencies",
     "hosts",
@@ -23,11 +23,14 @@ const OF_ORGANIZATIONS: [&str; 17] = [
     "connections",
     "deliveries",
     "receiver_messages",
+    "source_events",
+    "source_operations",
+    "source_calls",
     "idempotency",
 ];
 
 /// All other tables, in the same order.
-const OF_COORDINATOR: [&str; 16] = [
+const OF_COORDINATOR: [&str; 17] = [
     "_sqlx_migrations",
     "organizations",
     "users",
@@ -35,6 +38,7 @@ const OF_COORDINATOR: [&str; 16] = [
     "invitations",
     "sessions",
     "feeds",
+    "sources",
     "subscriptions",
     "notifications",
     "mailboxes",

@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 
-use changelog_core::activity::{API_KEY_PREFIX, OPERATOR, SERVICE};
-use changelog_core::{ApiKeyId, Author, AuthorType, OrganizationId, UserId};
+use changelog_core::activity::{API_KEY_PREFIX, OPERATOR, SERVICE, SOURCE_PREFIX};
+use changelog_core::{ApiKeyId, Author, AuthorType, OrganizationId, SourceId, UserId};
 use sqlx::types::Uuid;
 
 /// The organization that a request acts in. Only the store makes one, when it
@@ -30,7 +30,10 @@ pub struct Actor {
     pub person: Option<UserId>,
     /// The API key; `None` for a user and for the operator.
     pub key: Option<ApiKeyId>,
-    /// The name of the user, or `API key: ` and the key's name.
+    /// The source; `None` for a user, an API key and the operator.
+    pub source: Option<SourceId>,
+    /// The name of the user, `API key: ` and the key's name, or `Source: ` and the
+    /// source's name.
     pub name: String,
     /// From where; `None` for the operator, who needs no network.
     pub address: Option<IpAddr>,
@@ -45,6 +48,7 @@ impl Actor {
         Self {
             person: Some(person),
             key: None,
+            source: None,
             name: name.to_owned(),
             address: Some(address),
             has_receivers: false,
@@ -60,11 +64,25 @@ impl Actor {
         };
         match (self.person, self.key) {
             (Some(person), _) => Some(author(AuthorType::Person, person.0, &self.name)),
+            (None, None) if let Some(source) = self.source => {
+                let name = self.name.strip_prefix(SOURCE_PREFIX).unwrap_or(&self.name);
+                Some(author(AuthorType::Source, source.0, name))
+            }
             (None, Some(key)) => {
                 let name = self.name.strip_prefix(API_KEY_PREFIX).unwrap_or(&self.name);
                 Some(author(AuthorType::ApiKey, key.0, name))
             }
             (None, None) => None,
+        }
+    }
+
+    /// A source, for what its sender has told of.
+    pub fn source(id: SourceId, name: &str, has_receivers: bool) -> Self {
+        Self {
+            source: Some(id),
+            name: format!("{SOURCE_PREFIX}{name}"),
+            has_receivers,
+            ..Self::operator()
         }
     }
 
@@ -81,6 +99,7 @@ impl Actor {
         Self {
             person: None,
             key: None,
+            source: None,
             name: OPERATOR.to_owned(),
             address: None,
             has_receivers: false,

@@ -32,14 +32,19 @@ impl Request {
             let detail = format!("the header content-type must be {expected}, got {given}");
             return Err(ApiError::new(ProblemCode::UnsupportedMediaType, detail));
         }
+        self.raw_body(MAX_BODY_BYTES).await
+    }
+
+    /// Reads a whole body of any type, of at most so many bytes.
+    pub(crate) async fn raw_body(&mut self, limit: usize) -> Result<Bytes, ApiError> {
         self.refuse_encoded()?;
         let declared_length = self
             .header(header::CONTENT_LENGTH.as_str())
             .and_then(|length| length.parse::<usize>().ok());
-        if declared_length.is_some_and(|length| length > MAX_BODY_BYTES) {
-            return Err(too_large());
+        if declared_length.is_some_and(|length| length > limit) {
+            return Err(too_large(limit));
         }
-        let read = self.read(declared_length.unwrap_or_default());
+        let read = self.read(declared_length.unwrap_or_default(), limit);
         tokio::time::timeout(BODY_TIMEOUT, read)
             .await
             .unwrap_or_else(|_| {
@@ -67,7 +72,7 @@ impl Request {
             .with_header(header::ACCEPT_ENCODING, IDENTITY))
     }
 
-    async fn read(&mut self, expected: usize) -> Result<Bytes, ApiError> {
+    async fn read(&mut self, expected: usize, limit: usize) -> Result<Bytes, ApiError> {
         let Some(mut stream) = self.body.take() else {
             return Ok(Bytes::new());
         };
@@ -77,8 +82,8 @@ impl Request {
                 let detail = format!("the body is incomplete or malformed: {error}");
                 ApiError::new(ProblemCode::MalformedBody, detail)
             })?;
-            if body.len() + chunk.len() > MAX_BODY_BYTES {
-                return Err(too_large());
+            if body.len() + chunk.len() > limit {
+                return Err(too_large(limit));
             }
             body.extend_from_slice(&chunk);
         }
@@ -100,8 +105,11 @@ pub(crate) async fn parse<T: Input + Send + 'static>(
     })
 }
 
-fn too_large() -> ApiError {
-    let detail = format!("the body must have at most {MAX_BODY_BYTES} bytes (256 KiB)");
+fn too_large(limit: usize) -> ApiError {
+    let detail = format!(
+        "the body must have at most {limit} bytes ({} KiB)",
+        limit / 1024
+    );
     ApiError::new(ProblemCode::PayloadTooLarge, detail).with_header(header::CONNECTION, "close")
 }
 

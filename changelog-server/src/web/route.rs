@@ -103,6 +103,17 @@ impl Endpoint {
         self.on(Method::PATCH, handler)
     }
 
+    /// Adds the handler of `OPTIONS`.
+    pub(crate) fn options<F>(
+        self,
+        handler: impl Fn(App, Request) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = ApiResult> + Send + 'static,
+    {
+        self.on(Method::OPTIONS, handler)
+    }
+
     fn on<F>(
         mut self,
         method: Method,

@@ -79,6 +79,7 @@ pub(crate) fn author(author: &Author, on_behalf_of: &Option<String>) -> String {
     let name = super::format::visible(&author.name);
     let who = match author.kind {
         AuthorType::ApiKey => format!("recorded by the API key {name}"),
+        AuthorType::Source => format!("recorded by the source {name}"),
         _ => format!("recorded by {name}"),
     };
     match on_behalf_of {

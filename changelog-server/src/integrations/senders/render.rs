@@ -186,6 +186,7 @@ fn author(change: &Change) -> Option<String> {
         let name = line(&author.name);
         match author.kind {
             AuthorType::ApiKey => format!("API key {name}"),
+            AuthorType::Source => format!("source {name}"),
             _ => name,
         }
     });

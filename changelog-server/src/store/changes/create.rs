@@ -317,6 +317,23 @@ pub(super) fn no_host(missing: &mut Violations, pointer: &str, id: HostId) {
 }
 
 impl Tx {
+    /// Creates one change in this transaction, after what it has done before.
+    ///
+    /// # Errors
+    /// [`StoreError::Invalid`] when a service or the host does not exist.
+    pub async fn create_change(&mut self, draft: Draft) -> Result<ChangeCreated, StoreError> {
+        let creation = Creation::one(draft, None);
+        let existing = self.look_up(std::slice::from_ref(&creation)).await?;
+        existing.check_references(&creation)?;
+        self.write(&[&creation], &[]).await?;
+        let created = creation.drafts.first().map(Draft::created);
+        let database = self.database.clone();
+        self.after_commit.push(Box::pin(async move {
+            database.notify(&[&creation]);
+        }));
+        created.ok_or(StoreError::NotFound)
+    }
+
     async fn look_up(&mut self, creations: &[Creation]) -> Result<Lookup, StoreError> {
         let requests = creations.iter().filter_map(|one| one.request.as_ref());
         let now = creations

@@ -1,0 +1,315 @@
+//! Records what a request tells of: creates the change of an operation that is new, and
+//! updates that of a known one by what has become different.
+
+use changelog_core::input::from_object;
+use changelog_core::{
+    Action, ChangeId, ChangePatch, Host, NewChange, NewService, Service, ServiceId,
+};
+use changelog_sources::{
+    Call, CallProgress, Observation, ObservedChange, Operation, Reading, State,
+};
+use serde_json::{Map, Value, json};
+
+use crate::app::App;
+use crate::store::{
+    Draft, Entry, Finding, Source, StoreError, StoredOperation, Tenant, Tx, hash_of,
+};
+
+/// The limit on the reason that is stored, in characters.
+const MAX_REASON_CHARS: usize = 500;
+
+/// A request that says nothing about a change.
+pub(super) fn ignored(reason: &str) -> Finding {
+    finding("ignored", Some(reason), Vec::new())
+}
+
+/// A request that cannot be read now.
+pub(super) fn set_aside(reason: &str) -> Finding {
+    finding("set_aside", Some(reason), Vec::new())
+}
+
+/// A request that tells of nothing new.
+pub(super) fn duplicate(reason: &str, change_ids: Vec<ChangeId>) -> Finding {
+    finding("duplicate", Some(reason), change_ids)
+}
+
+fn finding(outcome: &'static str, reason: Option<&str>, change_ids: Vec<ChangeId>) -> Finding {
+    Finding {
+        outcome,
+        reason: reason.map(|reason| reason.chars().take(MAX_REASON_CHARS).collect()),
+        change_ids,
+    }
+}
+
+/// What became of one observation.
+enum Applied {
+    Created(ChangeId),
+    Updated(ChangeId),
+    /// Nothing new.
+    Known(Option<ChangeId>),
+}
+
+/// Records a reading of a source's request, and returns what became of the request.
+pub(super) async fn apply(
+    app: &App,
+    tx: &mut Tx,
+    source: &Source,
+    reading: Reading,
+) -> Result<Finding, StoreError> {
+    let (mut created, mut updated, mut known) = (false, false, false);
+    let mut change_ids = Vec::new();
+    for observation in reading.observations {
+        let applied = match observation {
+            Observation::State(state) => apply_state(app, tx, source, *state).await?,
+            Observation::Call(call) => apply_call(app, tx, source, *call).await?,
+        };
+        let id = match applied {
+            Applied::Created(id) => {
+                created = true;
+                Some(id)
+            }
+            Applied::Updated(id) => {
+                updated = true;
+                Some(id)
+            }
+            Applied::Known(id) => {
+                known = true;
+                id
+            }
+        };
+        change_ids.extend(id.filter(|id| !change_ids.contains(id)));
+    }
+    let reasons = reading.ignored.join("; ");
+    let reason = Some(reasons.as_str()).filter(|reasons| !reasons.is_empty());
+    Ok(match (created, updated, known) {
+        (true, ..) => finding("changed", reason, change_ids),
+        (false, true, _) => finding("updated", reason, change_ids),
+        (false, false, true) => duplicate("it tells nothing that was not known", change_ids),
+        (false, false, false) => ignored(reason.unwrap_or("it tells of nothing")),
+    })
+}
+
+async fn apply_state(
+    app: &App,
+    tx: &mut Tx,
+    source: &Source,
+    state: State,
+) -> Result<Applied, StoreError> {
+    let key = hash_of(&state.key);
+    match tx.operation(source, &key).await? {
+        None => {
+            let operation = Operation::from(state);
+            create(app, tx, source, key, None, operation)
+                .await
+                .map(Applied::Created)
+        }
+        Some(mut stored) => {
+            let before = stored.operation.clone();
+            stored.operation.add_state(state);
+            update(app, tx, source, stored, &before).await
+        }
+    }
+}
+
+async fn apply_call(
+    app: &App,
+    tx: &mut Tx,
+    source: &Source,
+    call: Call,
+) -> Result<Applied, StoreError> {
+    let id = hash_of(&call.id);
+    let session = hash_of(&call.session());
+    let counted = tx.change_of_call(source, &id).await?;
+    if call.progress == CallProgress::Failed {
+        // A failure that was never accepted changed nothing.
+        let known = match counted {
+            Some(_) => tx.session_at(source, &session, call.at).await?,
+            None => None,
+        };
+        return match known {
+            Some(mut stored) => {
+                let before = stored.operation.clone();
+                stored.operation.fail_call();
+                update(app, tx, source, stored, &before).await
+            }
+            None => Ok(Applied::Known(counted)),
+        };
+    }
+    if let Some(change) = counted {
+        return Ok(Applied::Known(Some(change)));
+    }
+    let at = call.at;
+    let applied = match tx.session_at(source, &session, at).await? {
+        Some(mut stored) => {
+            let before = stored.operation.clone();
+            stored.operation.add_call(call);
+            update(app, tx, source, stored, &before).await?
+        }
+        None => {
+            let key = hash_of(&format!("{}\n{}", call.session(), at.millis()));
+            let operation = Operation::from(call);
+            let created = create(app, tx, source, key, Some(session), operation).await?;
+            Applied::Created(created)
+        }
+    };
+    if let Applied::Created(change) | Applied::Updated(change) | Applied::Known(Some(change)) =
+        &applied
+    {
+        tx.add_call(source, &id, *change, app.now().into()).await?;
+    }
+    Ok(applied)
+}
+
+/// Creates the change of an operation, and stores the operation.
+async fn create(
+    app: &App,
+    tx: &mut Tx,
+    source: &Source,
+    key: Vec<u8>,
+    session: Option<Vec<u8>>,
+    operation: Operation,
+) -> Result<ChangeId, StoreError> {
+    let now = app.now();
+    let observed = operation.change(&source.kind, &source.settings, now.into());
+    let mut new: NewChange = from_object(observed.fields.clone(), now.into())?;
+    new.service_ids = services(app, tx, source, &observed.services).await?;
+    if let Some(hostname) = &observed.hostname {
+        let host = tx.item_named::<Host>(source.tenant, hostname).await?;
+        new.host_id = host.map(|host| host.id);
+    }
+    let draft = Draft::new(source.tenant, &source.actor(), new, now)?;
+    let created = tx.create_change(draft).await?;
+    let stored = StoredOperation {
+        key,
+        session,
+        change: created.id,
+        operation,
+    };
+    tx.put_operation(source, &stored, now.into()).await?;
+    Ok(created.id)
+}
+
+/// Updates the change of an operation by what the sender says differently now. What people
+/// have changed meanwhile, and the sender says as before, stays.
+async fn update(
+    app: &App,
+    tx: &mut Tx,
+    source: &Source,
+    stored: StoredOperation,
+    before: &Operation,
+) -> Result<Applied, StoreError> {
+    if stored.operation == *before {
+        return Ok(Applied::Known(Some(stored.change)));
+    }
+    let now = app.now();
+    let shown =
+        |operation: &Operation| operation.change(&source.kind, &source.settings, now.into());
+    let (was, is) = (shown(before), shown(&stored.operation));
+    tx.put_operation(source, &stored, now.into()).await?;
+    let mut patch = differences(&was, &is);
+    if was.services != is.services {
+        let services = services(app, tx, source, &is.services).await?;
+        patch.insert("service_ids".to_owned(), json!(services));
+    }
+    if patch.is_empty() {
+        return Ok(Applied::Known(Some(stored.change)));
+    }
+    let patch: ChangePatch = from_object(patch, now.into())?;
+    let updated = tx
+        .update_change(
+            source.tenant,
+            &source.actor(),
+            stored.change,
+            &patch,
+            &app.clock,
+        )
+        .await;
+    match updated {
+        Ok(_) => Ok(Applied::Updated(stored.change)),
+        // Somebody has deleted it.
+        Err(StoreError::NotFound) => Ok(Applied::Known(None)),
+        Err(error) => Err(error),
+    }
+}
+
+/// Returns the fields of a patch: what is shown differently, and null for what is not shown
+/// any more.
+fn differences(was: &ObservedChange, is: &ObservedChange) -> Map<String, Value> {
+    /// What a change keeps from its creation.
+    const KEPT: [&str; 1] = ["occurred_at"];
+    let mut patch = Map::new();
+    for (name, value) in &is.fields {
+        if was.fields.get(name) != Some(value) {
+            patch.insert(name.clone(), value.clone());
+        }
+    }
+    for name in was.fields.keys() {
+        if !is.fields.contains_key(name) {
+            patch.insert(name.clone(), Value::Null);
+        }
+    }
+    patch.retain(|name, _| !KEPT.contains(&name.as_str()));
+    patch
+}
+
+/// Returns the services of names that exist; the others are created if the source says so.
+async fn services(
+    app: &App,
+    tx: &mut Tx,
+    source: &Source,
+    names: &[String],
+) -> Result<Vec<ServiceId>, StoreError> {
+    let (tenant, now) = (source.tenant, app.now());
+    let mut ids = Vec::new();
+    for name in names {
+        let id = match tx.item_named::<Service>(tenant, name).await? {
+            Some(service) => Some(service.id),
+            None if source.settings.create_missing => {
+                // A name that core's rules refuse is no service.
+                match from_object::<NewService>(named(name), now.into()) {
+                    Ok(new) => {
+                        let service = tx.insert_item::<Service>(tenant, &new, now).await?;
+                        let entry = Entry::of_item(Action::Created, &service, Map::new());
+                        tx.record(tenant, &source.actor(), entry, now).await?;
+                        Some(service.id)
+                    }
+                    Err(_) => None,
+                }
+            }
+            None => None,
+        };
+        ids.extend(id.filter(|id| !ids.contains(id)));
+    }
+    Ok(ids)
+}
+
+fn named(name: &str) -> Map<String, Value> {
+    [("name".to_owned(), name.into())].into_iter().collect()
+}
+
+/// Ends a session of calls whose pause is over.
+pub(super) async fn close(
+    app: &App,
+    tx: &mut Tx,
+    source: Option<Source>,
+    tenant: Tenant,
+    key: &[u8],
+) -> Result<(), StoreError> {
+    let Some(source) = source else {
+        return tx.forget_operation(tenant, key).await;
+    };
+    let Some(mut stored) = tx.operation(&source, key).await? else {
+        return Ok(());
+    };
+    // It may have gone on since it was found.
+    let is_over = stored
+        .operation
+        .closes_at()
+        .is_some_and(|at| at < app.now().into());
+    if is_over {
+        let before = stored.operation.clone();
+        stored.operation.close();
+        update(app, tx, &source, stored, &before).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,7 @@
+//! Sources: reads the requests that senders have sent, and records what they tell of.
+
+mod apply;
+pub(crate) mod setup;
+pub(crate) mod worker;
+
+pub(crate) use setup::open_secret;

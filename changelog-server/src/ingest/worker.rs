@@ -1,0 +1,197 @@
+//! Reads the requests of sources in the order of their arrival: a batch of each
+//! organization in turn, so that a flood of one delays no other.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::time::{Duration, Instant};
+
+use changelog_core::{SourceId, Timestamp};
+use changelog_sources::{Reading, Received, Unreadable};
+use tokio::sync::watch;
+use tokio::time::{interval, sleep};
+
+use super::apply;
+use crate::app::App;
+use crate::blocking_pool;
+use crate::store::{PendingEvent, Source, StoreError, Tenant};
+
+/// How often requests and sessions that are over are looked for without a notification:
+/// another server may have stored them, or this one before it was killed.
+const POLL_INTERVAL: Duration = Duration::from_secs(10);
+/// How often old requests are deleted.
+const TRIM_INTERVAL: Duration = Duration::from_mins(1);
+/// The wait after an error of the database.
+const ERROR_WAIT: Duration = Duration::from_secs(2);
+/// The share of the time in which batches run, at most: the rest is for requests.
+const DATABASE_SHARE: u32 = 2;
+
+/// Reads until `stop` is true.
+pub(crate) async fn run(app: App, mut stop: watch::Receiver<bool>) {
+    let mut poll = interval(POLL_INTERVAL);
+    let mut trim = interval(TRIM_INTERVAL);
+    while !*stop.borrow() {
+        let ready = tokio::select! {
+            ready = app.store.source_work() => ready,
+            _ = poll.tick() => {
+                close_sessions(&app).await;
+                found(app.store.find_source_work().await)
+            }
+            _ = trim.tick() => {
+                if let Err(error) = app.store.trim_all_source_events(app.now().into()).await {
+                    tracing::warn!(%error, "old requests of sources could not be deleted");
+                }
+                continue;
+            }
+            _ = stop.changed() => continue,
+        };
+        read_all(&app, ready, &stop).await;
+    }
+}
+
+fn found(work: Result<HashSet<Tenant>, StoreError>) -> HashSet<Tenant> {
+    work.unwrap_or_else(|error| {
+        tracing::warn!(%error, "the organizations with requests of sources are unknown");
+        HashSet::new()
+    })
+}
+
+/// Reads the requests of organizations in turns, until none has more.
+async fn read_all(app: &App, ready: HashSet<Tenant>, stop: &watch::Receiver<bool>) {
+    let mut queue: VecDeque<Tenant> = ready.into_iter().collect();
+    while let Some(tenant) = queue.pop_front() {
+        if *stop.borrow() {
+            return;
+        }
+        let started = Instant::now();
+        match read_batch(app, tenant).await {
+            Ok(0) => {}
+            Ok(_) => {
+                queue.push_back(tenant);
+                sleep(started.elapsed() * (DATABASE_SHARE - 1)).await;
+            }
+            Err(error) => {
+                tracing::warn!(%error, "requests of sources could not be read");
+                // They are found again by the next poll.
+                sleep(ERROR_WAIT).await;
+            }
+        }
+    }
+}
+
+/// Reads the oldest requests of an organization in one transaction, and returns how many.
+/// If that fails for a reason that one of them may have, each is read by itself.
+async fn read_batch(app: &App, tenant: Tenant) -> Result<usize, StoreError> {
+    match read_some(app, tenant, usize::MAX, false).await {
+        Err(error) if may_be_of_one(&error) => match read_some(app, tenant, 1, false).await {
+            Err(error) if may_be_of_one(&error) => {
+                tracing::warn!(%error, "a request of a source is set aside");
+                read_some(app, tenant, 1, true).await
+            }
+            read => read,
+        },
+        read => read,
+    }
+}
+
+/// Returns whether an error may come from what a request says, not from the database's
+/// state.
+fn may_be_of_one(error: &StoreError) -> bool {
+    matches!(
+        error,
+        StoreError::Invalid(_)
+            | StoreError::Database(_)
+            | StoreError::NotFound
+            | StoreError::Conflict
+            | StoreError::QuotaExceeded { .. }
+    )
+}
+
+async fn read_some(
+    app: &App,
+    tenant: Tenant,
+    most: usize,
+    sets_aside: bool,
+) -> Result<usize, StoreError> {
+    let mut tx = app.store.begin_for(tenant).await?;
+    let mut events = tx.take_pending_events(tenant).await?;
+    events.truncate(most);
+    let count = events.len();
+    let mut sources: HashMap<SourceId, Option<Source>> = HashMap::new();
+    for event in events {
+        if !sources.contains_key(&event.source) {
+            let source = match app.store.source_of(tenant, event.source).await {
+                Ok(source) => Some(source),
+                Err(StoreError::NotFound) => None,
+                Err(error) => return Err(error),
+            };
+            sources.insert(event.source, source);
+        }
+        let source = sources.get(&event.source).cloned().flatten();
+        let (event, finding) = match source {
+            None => (event, apply::ignored("the source was deleted")),
+            Some(_) if sets_aside => (
+                event,
+                apply::set_aside("the change that it tells of was refused"),
+            ),
+            Some(source) => {
+                if let Some(change_ids) = tx.earlier_event(tenant, &event).await? {
+                    (
+                        event,
+                        apply::duplicate("the sender has sent it before", change_ids),
+                    )
+                } else {
+                    let (event, reading) = read(event, &source).await;
+                    let finding = match reading {
+                        Err(unreadable) => apply::set_aside(&unreadable.to_string()),
+                        Ok(reading) => apply::apply(app, &mut tx, &source, reading).await?,
+                    };
+                    (event, finding)
+                }
+            }
+        };
+        tx.finish_event(tenant, &event, &finding).await?;
+    }
+    if count > 0 {
+        tx.commit().await?;
+    }
+    Ok(count)
+}
+
+/// Reads a request, a large one on the blocking pool.
+async fn read(event: PendingEvent, source: &Source) -> (PendingEvent, Result<Reading, Unreadable>) {
+    let (kind, settings) = (source.kind.clone(), source.settings.clone());
+    blocking_pool::run_sized(event.body.len(), move || {
+        let received = Received {
+            headers: &event.headers,
+            body: &event.body,
+            at: event.received_at,
+        };
+        let reading = changelog_sources::read(&kind, &received, &settings);
+        (event, reading)
+    })
+    .await
+}
+
+/// Ends the sessions of calls whose pause is over.
+async fn close_sessions(app: &App) {
+    let now: Timestamp = app.now().into();
+    loop {
+        let closed = async {
+            let over = app.store.sessions_to_close(now).await?;
+            for (tenant, source, key) in &over {
+                let source = app.store.source_of(*tenant, *source).await;
+                let mut tx = app.store.begin_for(*tenant).await?;
+                apply::close(app, &mut tx, source.ok(), *tenant, key).await?;
+                tx.commit().await?;
+            }
+            Ok::<_, StoreError>(over.len())
+        };
+        match closed.await {
+            Ok(0) => return,
+            Ok(_) => {}
+            Err(error) => {
+                tracing::warn!(%error, "sessions of sources could not be ended");
+                return;
+            }
+        }
+    }
+}

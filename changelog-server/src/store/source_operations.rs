@@ -1,0 +1,228 @@
+//! What sources have told of: operations, each of which is one change, and the calls that
+//! were counted.
+
+use changelog_core::{ChangeId, SourceId, Timestamp};
+use changelog_sources::Operation;
+use chrono::TimeDelta;
+use sha2::{Digest, Sha256};
+use sqlx::FromRow;
+use sqlx::types::Uuid;
+
+use super::engine::{execute, on, read};
+use super::{Database, Source, StoreError, Tenant, Tx};
+
+/// How long operations are kept after their last request.
+pub(super) const OPERATIONS_KEPT: TimeDelta = TimeDelta::days(90);
+/// How long the ids of calls are kept.
+pub(super) const CALLS_KEPT: TimeDelta = TimeDelta::days(14);
+
+/// Deletes 1,000 operations that are older than the time to keep them.
+pub(super) const PURGE: &str = "
+DELETE FROM source_operations WHERE (organization_id, source_id, key_hash) IN
+    (SELECT organization_id, source_id, key_hash FROM source_operations WHERE updated_at < $1
+     ORDER BY updated_at LIMIT 1000)";
+
+/// Deletes 1,000 ids of calls that are older than the time to keep them.
+pub(super) const PURGE_CALLS: &str = "
+DELETE FROM source_calls WHERE (organization_id, source_id, call_hash) IN
+    (SELECT organization_id, source_id, call_hash FROM source_calls WHERE seen_at < $1
+     ORDER BY seen_at LIMIT 1000)";
+
+macro_rules! select {
+    ($condition:literal) => {
+        concat!(
+            "SELECT key_hash, change_id, session, document FROM source_operations \
+             WHERE organization_id = $1 AND source_id = $2 AND ",
+            $condition
+        )
+    };
+}
+
+const SELECT: &str = select!("key_hash = $3");
+/// The sessions that a call may belong to: few, because they are three minutes apart.
+const SELECT_SESSIONS: &str = select!("session = $3 AND last_at >= $4 ORDER BY last_at LIMIT 10");
+
+const PUT: &str = "
+INSERT INTO source_operations (organization_id, source_id, key_hash, change_id, session, document,
+                               first_at, last_at, closes_at, updated_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+ON CONFLICT (organization_id, source_id, key_hash) DO UPDATE SET
+    document = excluded.document, first_at = excluded.first_at, last_at = excluded.last_at,
+    closes_at = excluded.closes_at, updated_at = excluded.updated_at,
+    change_id = excluded.change_id";
+
+const CALL: &str = "
+SELECT change_id FROM source_calls
+WHERE organization_id = $1 AND source_id = $2 AND call_hash = $3";
+
+const ADD_CALL: &str = "
+INSERT INTO source_calls (organization_id, source_id, call_hash, change_id, seen_at)
+VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING";
+
+const OVER: &str = "
+SELECT organization_id, source_id, key_hash FROM source_operations
+WHERE closes_at IS NOT NULL AND closes_at < $1 ORDER BY closes_at LIMIT 100";
+
+const FORGET: &str = "
+UPDATE source_operations SET closes_at = NULL
+WHERE organization_id = $1 AND closes_at IS NOT NULL AND key_hash = $2";
+
+/// An operation with the change that it is shown as.
+#[derive(Clone, Debug)]
+pub struct StoredOperation {
+    /// The SHA-256 of what it is known by.
+    pub key: Vec<u8>,
+    /// That of its session, if it is one.
+    pub session: Option<Vec<u8>>,
+    /// The change.
+    pub change: ChangeId,
+    /// What is known of it.
+    pub operation: Operation,
+}
+
+#[derive(FromRow)]
+struct Row {
+    key_hash: Vec<u8>,
+    change_id: Uuid,
+    session: Option<Vec<u8>>,
+    document: String,
+}
+
+impl TryFrom<Row> for StoredOperation {
+    type Error = StoreError;
+
+    fn try_from(row: Row) -> Result<Self, StoreError> {
+        let operation = serde_json::from_str(&row.document);
+        Ok(Self {
+            key: row.key_hash,
+            session: row.session,
+            change: row.change_id.into(),
+            operation: operation.map_err(|error| super::changes::broken(&error))?,
+        })
+    }
+}
+
+/// Returns what operations and calls are stored under.
+pub fn hash_of(name: &str) -> Vec<u8> {
+    Sha256::digest(name).to_vec()
+}
+
+impl Database {
+    /// Returns sessions whose pause is over: the organization, the source and the key.
+    pub async fn sessions_to_close(
+        &self,
+        now: Timestamp,
+    ) -> Result<Vec<(Tenant, SourceId, Vec<u8>)>, StoreError> {
+        let rows: Vec<(Uuid, Uuid, Vec<u8>)> = read!(self.system().await?, |db| {
+            sqlx::query_as(OVER).bind(now.millis()).fetch_all(&mut **db)
+        })?;
+        let key =
+            |(tenant, source, key): (Uuid, Uuid, _)| (Tenant(tenant.into()), source.into(), key);
+        Ok(rows.into_iter().map(key).collect())
+    }
+}
+
+impl Tx {
+    /// Finds an operation by its key.
+    pub async fn operation(
+        &mut self,
+        source: &Source,
+        key: &[u8],
+    ) -> Result<Option<StoredOperation>, StoreError> {
+        let row: Option<Row> = on!(&mut self.connection, |db| sqlx::query_as(SELECT)
+            .bind(source.tenant.uuid())
+            .bind(source.id.0)
+            .bind(key)
+            .fetch_optional(&mut **db))?;
+        row.map(StoredOperation::try_from).transpose()
+    }
+
+    /// Finds the session that a call at a time belongs to.
+    pub async fn session_at(
+        &mut self,
+        source: &Source,
+        session: &[u8],
+        at: Timestamp,
+    ) -> Result<Option<StoredOperation>, StoreError> {
+        let rows: Vec<Row> = on!(&mut self.connection, |db| sqlx::query_as(SELECT_SESSIONS)
+            .bind(source.tenant.uuid())
+            .bind(source.id.0)
+            .bind(session)
+            .bind(at.plus(-changelog_sources::SESSION_PAUSE).millis())
+            .fetch_all(&mut **db))?;
+        for row in rows {
+            let stored = StoredOperation::try_from(row)?;
+            if stored.operation.takes_call_at(at) {
+                return Ok(Some(stored));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Stores an operation.
+    pub async fn put_operation(
+        &mut self,
+        source: &Source,
+        stored: &StoredOperation,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let document = serde_json::to_string(&stored.operation);
+        let document = document.map_err(|error| super::changes::broken(&error))?;
+        let (first, last) = stored.operation.span();
+        execute!(
+            self,
+            sqlx::query(PUT)
+                .bind(source.tenant.uuid())
+                .bind(source.id.0)
+                .bind(&stored.key)
+                .bind(stored.change.0)
+                .bind(&stored.session)
+                .bind(&document)
+                .bind(first.millis())
+                .bind(last.millis())
+                .bind(stored.operation.closes_at().map(Timestamp::millis))
+                .bind(now.millis())
+        )?;
+        Ok(())
+    }
+
+    /// Returns the change that a call was counted for.
+    pub async fn change_of_call(
+        &mut self,
+        source: &Source,
+        call: &[u8],
+    ) -> Result<Option<ChangeId>, StoreError> {
+        let row: Option<(Uuid,)> = on!(&mut self.connection, |db| sqlx::query_as(CALL)
+            .bind(source.tenant.uuid())
+            .bind(source.id.0)
+            .bind(call)
+            .fetch_optional(&mut **db))?;
+        Ok(row.map(|(id,)| id.into()))
+    }
+
+    /// Records that a call was counted.
+    pub async fn add_call(
+        &mut self,
+        source: &Source,
+        call: &[u8],
+        change: ChangeId,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        execute!(
+            self,
+            sqlx::query(ADD_CALL)
+                .bind(source.tenant.uuid())
+                .bind(source.id.0)
+                .bind(call)
+                .bind(change.0)
+                .bind(now.millis())
+        )?;
+        Ok(())
+    }
+
+    /// Lets an operation of a deleted source be no longer open.
+    pub async fn forget_operation(&mut self, tenant: Tenant, key: &[u8]) -> Result<(), StoreError> {
+        execute!(self, sqlx::query(FORGET).bind(tenant.uuid()).bind(key))?;
+        Ok(())
+    }
+}
