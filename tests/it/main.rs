@@ -10,4 +10,5 @@ mod dashboard;
 mod deliveries;
 mod integrations;
 mod operations;
+mod sources;
 mod store;

@@ -29,6 +29,7 @@ mod server_process;
 mod server_thread;
 pub mod shapes;
 pub mod smtp;
+mod source;
 mod template;
 pub mod test_clock;
 mod tls_server;

@@ -1,0 +1,4 @@
+//! Sources: what other systems send, through real HTTP, as changes.
+
+mod floods;
+mod receiving;
