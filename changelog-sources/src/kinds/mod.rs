@@ -1,6 +1,8 @@
 //! The kinds of sources, one file each: how their requests are verified and read.
 
+mod actor;
 mod github;
+mod gitlab;
 #[cfg(test)]
 mod testing;
 
@@ -44,6 +46,7 @@ impl Kind {
 fn kind(kind: &SourceKind) -> Option<&'static Kind> {
     match kind {
         SourceKind::Github => Some(&github::KIND),
+        SourceKind::Gitlab => Some(&gitlab::KIND),
         _ => None,
     }
 }
