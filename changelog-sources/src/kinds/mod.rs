@@ -1,6 +1,7 @@
 //! The kinds of sources, one file each: how their requests are verified and read.
 
 mod actor;
+mod cdevents;
 mod github;
 mod gitlab;
 #[cfg(test)]
@@ -47,6 +48,7 @@ fn kind(kind: &SourceKind) -> Option<&'static Kind> {
     match kind {
         SourceKind::Github => Some(&github::KIND),
         SourceKind::Gitlab => Some(&gitlab::KIND),
+        SourceKind::Cdevents => Some(&cdevents::KIND),
         _ => None,
     }
 }
