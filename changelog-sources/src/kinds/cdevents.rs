@@ -285,7 +285,7 @@ mod tests {
 
     use super::*;
     use crate::kinds::testing::{
-        changes_in_any_order, changes_of, ignored, reading_of, withstands_garbage,
+        changes_in_any_order, changes_of, id_of, ignored, reading_of, withstands_garbage,
     };
 
     const KIND: SourceKind = SourceKind::Cdevents;
@@ -414,6 +414,13 @@ mod tests {
             json!([bare, { "specversion": "1.0", "data": bare }]),
         ] {
             assert_eq!(titles(&[body]), ["Deploy payments v4.2 to eu/production"]);
+        }
+        let structured = json!({ "specversion": "1.0", "id": "7", "data": bare });
+        for body in [bare, structured] {
+            assert_eq!(
+                id_of(&KIND, &[], &body).as_deref(),
+                Some("/ci/main deployed")
+            );
         }
     }
 

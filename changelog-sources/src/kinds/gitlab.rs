@@ -190,7 +190,7 @@ mod tests {
 
     use super::*;
     use crate::kinds::testing::{
-        SECRET, changes_in_any_order, changes_of, ignored, is_proven, now, signature,
+        SECRET, changes_in_any_order, changes_of, id_of, ignored, is_proven, now, signature,
         withstands_garbage,
     };
 
@@ -308,6 +308,14 @@ mod tests {
             ),
         ] {
             assert_eq!(ignored(&KIND, &[], &body), [reason]);
+        }
+    }
+
+    #[test]
+    fn requests_have_ids() {
+        for header in ["webhook-id", "Idempotency-Key"] {
+            let id = id_of(&KIND, &[(header, "id-1")], &json!({}));
+            assert_eq!(id.as_deref(), Some("id-1"));
         }
     }
 

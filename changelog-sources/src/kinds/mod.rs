@@ -4,6 +4,7 @@ mod actor;
 mod cdevents;
 mod github;
 mod gitlab;
+mod terraform_cloud;
 #[cfg(test)]
 mod testing;
 
@@ -49,6 +50,7 @@ fn kind(kind: &SourceKind) -> Option<&'static Kind> {
         SourceKind::Github => Some(&github::KIND),
         SourceKind::Gitlab => Some(&gitlab::KIND),
         SourceKind::Cdevents => Some(&cdevents::KIND),
+        SourceKind::TerraformCloud => Some(&terraform_cloud::KIND),
         _ => None,
     }
 }

@@ -6,7 +6,7 @@ use changelog_core::{SourceKind, Timestamp};
 use ring::hmac;
 use serde_json::{Value, json};
 
-use super::{read, verify};
+use super::{handshake, read, request_id, verify};
 use crate::observation::{CallProgress, Observation, Reading, Unreadable};
 use crate::operation::{ObservedChange, Operation};
 use crate::received::{Headers, Received};
@@ -17,6 +17,20 @@ pub(crate) fn now() -> Timestamp {
     "2026-11-25T12:00:00.000Z".parse().unwrap()
 }
 
+/// Calls a function with a request.
+pub(crate) fn with_request<T>(
+    headers: &[(&str, &str)],
+    body: &str,
+    call: impl FnOnce(&Received<'_>) -> T,
+) -> T {
+    let headers: Headers = headers.iter().copied().collect();
+    call(&Received {
+        headers: &headers,
+        body: body.as_bytes(),
+        at: now(),
+    })
+}
+
 /// Reads a request.
 pub(crate) fn reading_of(
     kind: &SourceKind,
@@ -24,13 +38,7 @@ pub(crate) fn reading_of(
     headers: &[(&str, &str)],
     body: &str,
 ) -> Result<Reading, Unreadable> {
-    let headers: Headers = headers.iter().copied().collect();
-    let received = Received {
-        headers: &headers,
-        body: body.as_bytes(),
-        at: now(),
-    };
-    read(kind, &received, settings)
+    with_request(headers, body, |received| read(kind, received, settings))
 }
 
 /// Reads requests in their order, and returns the changes that they are shown as, sorted by
@@ -111,6 +119,13 @@ pub(crate) fn ignored(kind: &SourceKind, headers: &[(&str, &str)], body: &Value)
     reading.ignored
 }
 
+/// Returns what the sender calls a request.
+pub(crate) fn id_of(kind: &SourceKind, headers: &[(&str, &str)], body: &Value) -> Option<String> {
+    with_request(headers, &body.to_string(), |received| {
+        request_id(kind, received)
+    })
+}
+
 /// Reads what is no JSON, and a body in which each value in turn is of another type: nothing
 /// may panic, and what becomes a change must be a valid one.
 pub(crate) fn withstands_garbage(kind: &SourceKind, headers: &[(&str, &str)], body: &Value) {
@@ -134,6 +149,9 @@ pub(crate) fn withstands_garbage(kind: &SourceKind, headers: &[(&str, &str)], bo
             let mut body = body.clone();
             *body.pointer_mut(&pointer).unwrap() = other;
             let body = body.to_string();
+            with_request(headers, &body, |received| {
+                let _ = (handshake(kind, received), request_id(kind, received));
+            });
             if reading_of(kind, &Settings::default(), headers, &body).is_ok() {
                 changes_of(kind, &Settings::default(), &[(headers.to_vec(), body)]);
             }
@@ -164,13 +182,9 @@ pub(crate) const SECRET: &str = "the secret of a source";
 
 /// Returns whether a request with this header proves its origin.
 pub(crate) fn is_proven(kind: &SourceKind, headers: &[(&str, &str)], body: &str) -> bool {
-    let headers: Headers = headers.iter().copied().collect();
-    let received = Received {
-        headers: &headers,
-        body: body.as_bytes(),
-        at: now(),
-    };
-    verify(kind, Some(SECRET), &received).is_ok()
+    with_request(headers, body, |received| {
+        verify(kind, Some(SECRET), received).is_ok()
+    })
 }
 
 /// Signs as a sender does that has the secret.
