@@ -1,7 +1,9 @@
 //! The kinds of sources, one file each: how their requests are verified and read.
 
 mod actor;
+mod argocd;
 mod cdevents;
+mod flux;
 mod github;
 mod gitlab;
 mod terraform_cloud;
@@ -51,6 +53,8 @@ fn kind(kind: &SourceKind) -> Option<&'static Kind> {
         SourceKind::Gitlab => Some(&gitlab::KIND),
         SourceKind::Cdevents => Some(&cdevents::KIND),
         SourceKind::TerraformCloud => Some(&terraform_cloud::KIND),
+        SourceKind::Argocd => Some(&argocd::KIND),
+        SourceKind::Flux => Some(&flux::KIND),
         _ => None,
     }
 }
