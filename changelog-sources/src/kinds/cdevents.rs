@@ -42,7 +42,7 @@ fn read(received: &Received<'_>, settings: &Settings) -> Result<Reading, Unreada
     Ok(reading)
 }
 
-/// Returns the CDEvent of a body, which in structured mode is the data of a CloudEvent.
+/// Returns the event of a body, which in structured mode is the data in the envelope.
 fn event(body: &Value) -> Result<Value, Unreadable> {
     if body.get("context").is_some() {
         return Ok(body.clone());

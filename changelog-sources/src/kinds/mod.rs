@@ -6,6 +6,7 @@ mod cdevents;
 mod flux;
 mod github;
 mod gitlab;
+mod launchdarkly;
 mod terraform_cloud;
 #[cfg(test)]
 mod testing;
@@ -55,6 +56,7 @@ fn kind(kind: &SourceKind) -> Option<&'static Kind> {
         SourceKind::TerraformCloud => Some(&terraform_cloud::KIND),
         SourceKind::Argocd => Some(&argocd::KIND),
         SourceKind::Flux => Some(&flux::KIND),
+        SourceKind::Launchdarkly => Some(&launchdarkly::KIND),
         _ => None,
     }
 }

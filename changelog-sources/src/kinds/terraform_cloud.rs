@@ -207,8 +207,7 @@ mod tests {
     use super::*;
     use crate::kinds::handshake;
     use crate::kinds::testing::{
-        changes_in_any_order, id_of, ignored, is_proven, signature, with_request,
-        withstands_garbage,
+        changes_in_any_order, id_of, ignored, is_proven, received, signature, withstands_garbage,
     };
 
     const KIND: SourceKind = SourceKind::TerraformCloud;
@@ -339,7 +338,7 @@ mod tests {
         check["run_id"] = json!(null);
         let run = run_event("planning", "");
         let answer = |body: &Value| {
-            with_request(&[], &body.to_string(), |received| {
+            received(&[], &body.to_string(), |received| {
                 handshake(&KIND, received)
             })
         };

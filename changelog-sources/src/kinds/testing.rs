@@ -17,20 +17,6 @@ pub(crate) fn now() -> Timestamp {
     "2026-11-25T12:00:00.000Z".parse().unwrap()
 }
 
-/// Calls a function with a request.
-pub(crate) fn with_request<T>(
-    headers: &[(&str, &str)],
-    body: &str,
-    call: impl FnOnce(&Received<'_>) -> T,
-) -> T {
-    let headers: Headers = headers.iter().copied().collect();
-    call(&Received {
-        headers: &headers,
-        body: body.as_bytes(),
-        at: now(),
-    })
-}
-
 /// Reads a request.
 pub(crate) fn reading_of(
     kind: &SourceKind,
@@ -38,7 +24,21 @@ pub(crate) fn reading_of(
     headers: &[(&str, &str)],
     body: &str,
 ) -> Result<Reading, Unreadable> {
-    with_request(headers, body, |received| read(kind, received, settings))
+    received(headers, body, |received| read(kind, received, settings))
+}
+
+/// Lets a function see a request.
+pub(crate) fn received<T>(
+    headers: &[(&str, &str)],
+    body: &str,
+    see: impl Fn(&Received<'_>) -> T,
+) -> T {
+    let headers: Headers = headers.iter().copied().collect();
+    see(&Received {
+        headers: &headers,
+        body: body.as_bytes(),
+        at: now(),
+    })
 }
 
 /// Reads requests in their order, and returns the changes that they are shown as, sorted by
@@ -121,7 +121,7 @@ pub(crate) fn ignored(kind: &SourceKind, headers: &[(&str, &str)], body: &Value)
 
 /// Returns what the sender calls a request.
 pub(crate) fn id_of(kind: &SourceKind, headers: &[(&str, &str)], body: &Value) -> Option<String> {
-    with_request(headers, &body.to_string(), |received| {
+    received(headers, &body.to_string(), |received| {
         request_id(kind, received)
     })
 }
@@ -149,7 +149,7 @@ pub(crate) fn withstands_garbage(kind: &SourceKind, headers: &[(&str, &str)], bo
             let mut body = body.clone();
             *body.pointer_mut(&pointer).unwrap() = other;
             let body = body.to_string();
-            with_request(headers, &body, |received| {
+            received(headers, &body, |received| {
                 let _ = (handshake(kind, received), request_id(kind, received));
             });
             if reading_of(kind, &Settings::default(), headers, &body).is_ok() {
@@ -182,7 +182,7 @@ pub(crate) const SECRET: &str = "the secret of a source";
 
 /// Returns whether a request with this header proves its origin.
 pub(crate) fn is_proven(kind: &SourceKind, headers: &[(&str, &str)], body: &str) -> bool {
-    with_request(headers, body, |received| {
+    received(headers, body, |received| {
         verify(kind, Some(SECRET), received).is_ok()
     })
 }
