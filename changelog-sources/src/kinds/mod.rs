@@ -10,6 +10,7 @@ mod launchdarkly;
 mod terraform_cloud;
 #[cfg(test)]
 mod testing;
+mod unleash;
 
 use changelog_core::SourceKind;
 
@@ -57,6 +58,7 @@ fn kind(kind: &SourceKind) -> Option<&'static Kind> {
         SourceKind::Argocd => Some(&argocd::KIND),
         SourceKind::Flux => Some(&flux::KIND),
         SourceKind::Launchdarkly => Some(&launchdarkly::KIND),
+        SourceKind::Unleash => Some(&unleash::KIND),
         _ => None,
     }
 }
