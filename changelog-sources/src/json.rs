@@ -98,15 +98,13 @@ pub(crate) fn phrase<const N: usize>(parts: [(&str, Option<&str>); N]) -> String
 
 /// Returns a text, shortened to so many characters.
 pub(crate) fn fit(text: &str, most: usize) -> String {
-    match text.char_indices().nth(most) {
-        None => text.to_owned(),
-        Some(_) => {
-            let kept = text.chars().take(most.saturating_sub(1));
-            let mut short: String = kept.collect::<String>().trim_end().to_owned();
-            short.push('…');
-            short
-        }
+    if text.chars().nth(most).is_none() {
+        return text.to_owned();
     }
+    let kept = text.chars().take(most.saturating_sub(1));
+    let mut short: String = kept.collect::<String>().trim_end().to_owned();
+    short.push('…');
+    short
 }
 
 /// Returns the links whose addresses are known, each address once.

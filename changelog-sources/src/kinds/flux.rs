@@ -1,4 +1,4 @@
-//! Events of Flux, through a provider of the type `generic-hmac` or `generic`:
+//! Events of Flux, through a provider of the type `generic-hmac`:
 //! <https://fluxcd.io/flux/components/notification/providers/>.
 //!
 //! The reconciliation of a revision is one change from its progress to its end, however

@@ -195,10 +195,8 @@ fn workflow_run(
     let branch = text(body, "/workflow_run/head_branch");
     let message = text(body, "/workflow_run/display_title")
         .or_else(|| text(body, "/workflow_run/head_commit/message"));
-    let mut title = format!("Run {name}");
-    if let Some(message) = message {
-        title.push_str(&format!(": {}", first_line(&message, 150)));
-    }
+    let message = message.map(|message| first_line(&message, 150));
+    let title = phrase([("Run ", Some(&name)), (": ", message.as_deref())]);
     let person = text(body, "/workflow_run/triggering_actor/login")
         .or_else(|| text(body, "/workflow_run/actor/login"));
     Ok(State {

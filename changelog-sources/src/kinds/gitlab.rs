@@ -193,6 +193,7 @@ mod tests {
         SECRET, changes_in_any_order, changes_of, id_of, ignored, is_proven, now, signature,
         withstands_garbage,
     };
+    use crate::received::Headers;
 
     const KIND: SourceKind = SourceKind::Gitlab;
 
@@ -316,6 +317,8 @@ mod tests {
         for header in ["webhook-id", "Idempotency-Key"] {
             let id = id_of(&KIND, &[(header, "id-1")], &json!({}));
             assert_eq!(id.as_deref(), Some("id-1"));
+            let stored = Headers::from_iter([(header, "id-1")]).without_secrets();
+            assert_eq!(stored.get(&header.to_lowercase()), Some("id-1"));
         }
     }
 

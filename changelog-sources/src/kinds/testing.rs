@@ -68,12 +68,11 @@ pub(crate) fn changes_of(
                     let mut open = operations.iter_mut().filter(|(key, operation)| {
                         key.starts_with(&session) && operation.takes_call_at(call.at)
                     });
-                    match open.next() {
-                        Some((_, operation)) => operation.add_call(*call),
-                        None => {
-                            let key = format!("{session}/{}", call.at.millis());
-                            operations.insert(key, (*call).into());
-                        }
+                    if let Some((_, operation)) = open.next() {
+                        operation.add_call(*call);
+                    } else {
+                        let key = format!("{session}/{}", call.at.millis());
+                        operations.insert(key, (*call).into());
                     }
                 }
             }
