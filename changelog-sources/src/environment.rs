@@ -70,9 +70,8 @@ fn environment_in(name: &str) -> Option<Environment> {
             of_word(part),
         ) {
             (Some(&"pre"), Some(Environment::Prod)) => return Some(Environment::Staging),
-            (Some(&("non" | "no" | "not")), Some(Environment::Prod)) => {}
+            (Some(&("non" | "no" | "not")), Some(Environment::Prod)) | (_, None) => {}
             (_, Some(environment)) => return Some(environment),
-            (_, None) => {}
         }
     }
     None

@@ -20,6 +20,13 @@ pub(crate) fn text(value: &Value, pointer: &str) -> Option<String> {
     }
 }
 
+/// Returns the text at a JSON pointer, without which the body cannot be read; `of` says in
+/// what it is missing.
+pub(crate) fn required(value: &Value, pointer: &str, of: &str) -> Result<String, Unreadable> {
+    let name = pointer.trim_start_matches('/').replace('/', ".");
+    text(value, pointer).ok_or_else(|| Unreadable(format!("{of} has no {name}")))
+}
+
 /// Returns the elements of the list at a JSON pointer; none if there is no list.
 pub(crate) fn list<'v>(value: &'v Value, pointer: &str) -> &'v [Value] {
     value
@@ -73,17 +80,31 @@ pub(crate) fn first_line(text: &str, most: usize) -> String {
     fit(line.unwrap_or_default(), most)
 }
 
+/// Returns what a sender says about a failure, in one line; `None` if it is about a secret,
+/// because errors quote what they refuse.
+pub(crate) fn failure(text: &str) -> Option<String> {
+    let line = first_line(text, 300);
+    let is_public = !line.is_empty() && !text.to_lowercase().contains("secret");
+    is_public.then_some(line)
+}
+
+/// Returns the values that are known, each behind its words: `Deploy payments to production`.
+pub(crate) fn phrase<const N: usize>(parts: [(&str, Option<&str>); N]) -> String {
+    let known = parts
+        .into_iter()
+        .filter_map(|(words, value)| value.map(|value| format!("{words}{value}")));
+    known.collect()
+}
+
 /// Returns a text, shortened to so many characters.
 pub(crate) fn fit(text: &str, most: usize) -> String {
-    match text.char_indices().nth(most) {
-        None => text.to_owned(),
-        Some(_) => {
-            let kept = text.chars().take(most.saturating_sub(1));
-            let mut short: String = kept.collect::<String>().trim_end().to_owned();
-            short.push('…');
-            short
-        }
+    if text.chars().nth(most).is_none() {
+        return text.to_owned();
     }
+    let kept = text.chars().take(most.saturating_sub(1));
+    let mut short: String = kept.collect::<String>().trim_end().to_owned();
+    short.push('…');
+    short
 }
 
 /// Returns the links whose addresses are known, each address once.

@@ -277,8 +277,8 @@ impl Operation {
 
     fn tags(&self, kind: &SourceKind) -> Vec<String> {
         let mut tags = vec![kind.as_str().to_owned()];
-        let by_hand = |session: &&Session| session.is_person && session.tool.is_by_hand();
-        if self.session.as_ref().filter(by_hand).is_some() {
+        let by_hand = |session: &Session| session.is_person && session.tool.is_by_hand();
+        if self.session.as_ref().is_some_and(by_hand) {
             tags.push(BY_HAND.to_owned());
         }
         for tag in &self.facts.tags {

@@ -22,7 +22,7 @@ impl Headers {
             name.contains("signature")
                 || name.contains("token")
                 || name.contains("secret")
-                || name.contains("key")
+                || (name.contains("key") && name != "idempotency-key")
                 || matches!(name, "authorization" | "cookie" | "proxy-authorization")
         };
         let kept = self.0.iter().filter(|(name, _)| !is_secret(name));

@@ -9,8 +9,9 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use super::Kind;
+use super::actor::by;
 use crate::handshake::Handshake;
-use crate::json::{first_line, links, parse, text, time};
+use crate::json::{first_line, links, parse, phrase, text, time};
 use crate::observation::{Facts, Progress, Reading, State, Unreadable};
 use crate::proof::{Hash, Proof};
 use crate::received::Received;
@@ -93,13 +94,11 @@ fn deployment(received: &Received<'_>, body: &Value) -> Result<Reading, Unreadab
         .clone()
         .filter(|name| Some(name) != commit.as_ref());
     let version = version.or_else(|| commit.as_ref().map(|sha| sha.chars().take(7).collect()));
-    let mut title = format!("Deploy {}", repository.as_deref().unwrap_or("repository"));
-    if let Some(version) = version {
-        title.push_str(&format!(" {version}"));
-    }
-    if let Some(environment) = &environment {
-        title.push_str(&format!(" to {environment}"));
-    }
+    let title = phrase([
+        ("Deploy ", repository.as_deref().or(Some("repository"))),
+        (" ", version.as_deref()),
+        (" to ", environment.as_deref()),
+    ]);
     let person = text(body, "/deployment/creator/login").or_else(|| text(body, "/sender/login"));
     let facts = Facts {
         title,
@@ -117,9 +116,7 @@ fn deployment(received: &Received<'_>, body: &Value) -> Result<Reading, Unreadab
             ),
             ("workflow", text(body, "/workflow_run/html_url")),
         ]),
-        agent: person.clone().filter(|name| is_bot(name)),
-        person: person.filter(|name| !is_bot(name)),
-        ..Facts::default()
+        ..by(person)
     };
     Ok(State {
         key: format!("deployment/{id}"),
@@ -156,10 +153,8 @@ fn release(received: &Received<'_>, body: &Value) -> Result<Reading, Unreadable>
             description: text(body, "/release/name").filter(|name| *name != tag),
             services: repository.into_iter().collect(),
             links: links([("release", text(body, "/release/html_url"))]),
-            agent: person.clone().filter(|name| is_bot(name)),
-            person: person.filter(|name| !is_bot(name)),
             tags: vec!["release".to_owned()],
-            ..Facts::default()
+            ..by(person)
         },
     }
     .into())
@@ -200,10 +195,8 @@ fn workflow_run(
     let branch = text(body, "/workflow_run/head_branch");
     let message = text(body, "/workflow_run/display_title")
         .or_else(|| text(body, "/workflow_run/head_commit/message"));
-    let mut title = format!("Run {name}");
-    if let Some(message) = message {
-        title.push_str(&format!(": {}", first_line(&message, 150)));
-    }
+    let message = message.map(|message| first_line(&message, 150));
+    let title = phrase([("Run ", Some(&name)), (": ", message.as_deref())]);
     let person = text(body, "/workflow_run/triggering_actor/login")
         .or_else(|| text(body, "/workflow_run/actor/login"));
     Ok(State {
@@ -218,17 +211,10 @@ fn workflow_run(
             places: branch.into_iter().collect(),
             commit: text(body, "/workflow_run/head_sha"),
             links: links([("run", text(body, "/workflow_run/html_url"))]),
-            agent: person.clone().filter(|name| is_bot(name)),
-            person: person.filter(|name| !is_bot(name)),
-            ..Facts::default()
+            ..by(person)
         },
     }
     .into())
-}
-
-/// Returns whether a login is that of an app.
-fn is_bot(login: &str) -> bool {
-    login.ends_with("[bot]")
 }
 
 #[cfg(test)]

@@ -1,8 +1,16 @@
 //! The kinds of sources, one file each: how their requests are verified and read.
 
+mod actor;
+mod argocd;
+mod cdevents;
+mod flux;
 mod github;
+mod gitlab;
+mod launchdarkly;
+mod terraform_cloud;
 #[cfg(test)]
 mod testing;
+mod unleash;
 
 use changelog_core::SourceKind;
 
@@ -44,6 +52,13 @@ impl Kind {
 fn kind(kind: &SourceKind) -> Option<&'static Kind> {
     match kind {
         SourceKind::Github => Some(&github::KIND),
+        SourceKind::Gitlab => Some(&gitlab::KIND),
+        SourceKind::Cdevents => Some(&cdevents::KIND),
+        SourceKind::TerraformCloud => Some(&terraform_cloud::KIND),
+        SourceKind::Argocd => Some(&argocd::KIND),
+        SourceKind::Flux => Some(&flux::KIND),
+        SourceKind::Launchdarkly => Some(&launchdarkly::KIND),
+        SourceKind::Unleash => Some(&unleash::KIND),
         _ => None,
     }
 }

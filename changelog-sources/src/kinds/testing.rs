@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 
 use changelog_core::{SourceKind, Timestamp};
+use ring::hmac;
+use serde_json::{Value, json};
 
-use super::read;
+use super::{handshake, read, request_id, verify};
 use crate::observation::{CallProgress, Observation, Reading, Unreadable};
 use crate::operation::{ObservedChange, Operation};
 use crate::received::{Headers, Received};
@@ -22,13 +24,21 @@ pub(crate) fn reading_of(
     headers: &[(&str, &str)],
     body: &str,
 ) -> Result<Reading, Unreadable> {
+    received(headers, body, |received| read(kind, received, settings))
+}
+
+/// Lets a function see a request.
+pub(crate) fn received<T>(
+    headers: &[(&str, &str)],
+    body: &str,
+    see: impl Fn(&Received<'_>) -> T,
+) -> T {
     let headers: Headers = headers.iter().copied().collect();
-    let received = Received {
+    see(&Received {
         headers: &headers,
         body: body.as_bytes(),
         at: now(),
-    };
-    read(kind, &received, settings)
+    })
 }
 
 /// Reads requests in their order, and returns the changes that they are shown as, sorted by
@@ -58,12 +68,11 @@ pub(crate) fn changes_of(
                     let mut open = operations.iter_mut().filter(|(key, operation)| {
                         key.starts_with(&session) && operation.takes_call_at(call.at)
                     });
-                    match open.next() {
-                        Some((_, operation)) => operation.add_call(*call),
-                        None => {
-                            let key = format!("{session}/{}", call.at.millis());
-                            operations.insert(key, (*call).into());
-                        }
+                    if let Some((_, operation)) = open.next() {
+                        operation.add_call(*call);
+                    } else {
+                        let key = format!("{session}/{}", call.at.millis());
+                        operations.insert(key, (*call).into());
                     }
                 }
             }
@@ -74,4 +83,113 @@ pub(crate) fn changes_of(
     }
     let change = |operation: &Operation| operation.change(kind, settings, now());
     operations.values().map(change).collect()
+}
+
+/// Reads bodies from the first to the last and from the last to the first, beginning with
+/// each of them, and all of them twice. Returns the changes, which must not depend on that.
+pub(crate) fn changes_in_any_order(
+    kind: &SourceKind,
+    headers: &[(&str, &str)],
+    bodies: &[Value],
+) -> Vec<ObservedChange> {
+    let read = |order: &[Value]| {
+        let twice = order.iter().chain(order);
+        let requests: Vec<_> = twice
+            .map(|body| (headers.to_vec(), body.to_string()))
+            .collect();
+        changes_of(kind, &Settings::default(), &requests)
+    };
+    let mut order = bodies.to_vec();
+    let changes = read(&order);
+    for _ in 0..2 {
+        for _ in 0..bodies.len() {
+            order.rotate_left(1);
+            assert_eq!(read(&order), changes, "{order:?}");
+        }
+        order.reverse();
+    }
+    changes
+}
+
+/// Returns why a request is no change.
+pub(crate) fn ignored(kind: &SourceKind, headers: &[(&str, &str)], body: &Value) -> Vec<String> {
+    let reading = reading_of(kind, &Settings::default(), headers, &body.to_string()).unwrap();
+    assert_eq!(reading.observations, [], "{body}");
+    reading.ignored
+}
+
+/// Returns what the sender calls a request.
+pub(crate) fn id_of(kind: &SourceKind, headers: &[(&str, &str)], body: &Value) -> Option<String> {
+    received(headers, &body.to_string(), |received| {
+        request_id(kind, received)
+    })
+}
+
+/// Reads what is no JSON, and a body in which each value in turn is of another type: nothing
+/// may panic, and what becomes a change must be a valid one.
+pub(crate) fn withstands_garbage(kind: &SourceKind, headers: &[(&str, &str)], body: &Value) {
+    for garbage in ["", "{", "\u{0}", "null", "7", "\"text\"", "{}"] {
+        let reading = reading_of(kind, &Settings::default(), headers, garbage);
+        assert!(
+            reading.is_err_and(|error| !error.0.is_empty()),
+            "{garbage:?} was read"
+        );
+    }
+    let mut pointers = Vec::new();
+    collect_pointers(body, String::new(), &mut pointers);
+    for pointer in pointers {
+        for other in [
+            json!(null),
+            json!(-1.5e300),
+            json!("%;:/@é"),
+            json!([1]),
+            json!({}),
+        ] {
+            let mut body = body.clone();
+            *body.pointer_mut(&pointer).unwrap() = other;
+            let body = body.to_string();
+            received(headers, &body, |received| {
+                let _ = (handshake(kind, received), request_id(kind, received));
+            });
+            if reading_of(kind, &Settings::default(), headers, &body).is_ok() {
+                changes_of(kind, &Settings::default(), &[(headers.to_vec(), body)]);
+            }
+        }
+    }
+}
+
+fn collect_pointers(value: &Value, pointer: String, pointers: &mut Vec<String>) {
+    let mut collect = |name: &str, value| {
+        let name = name.replace('~', "~0").replace('/', "~1");
+        collect_pointers(value, format!("{pointer}/{name}"), pointers);
+    };
+    match value {
+        Value::Object(members) => members
+            .iter()
+            .for_each(|(name, value)| collect(name, value)),
+        Value::Array(list) => list
+            .iter()
+            .enumerate()
+            .for_each(|(index, value)| collect(&index.to_string(), value)),
+        _ => {}
+    }
+    pointers.push(pointer);
+}
+
+/// The secret of a source.
+pub(crate) const SECRET: &str = "the secret of a source";
+
+/// Returns whether a request with this header proves its origin.
+pub(crate) fn is_proven(kind: &SourceKind, headers: &[(&str, &str)], body: &str) -> bool {
+    received(headers, body, |received| {
+        verify(kind, Some(SECRET), received).is_ok()
+    })
+}
+
+/// Signs as a sender does that has the secret.
+pub(crate) fn signature(algorithm: hmac::Algorithm, signed: &str) -> hmac::Tag {
+    hmac::sign(
+        &hmac::Key::new(algorithm, SECRET.as_bytes()),
+        signed.as_bytes(),
+    )
 }
