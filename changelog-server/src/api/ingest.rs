@@ -46,7 +46,8 @@ pub(super) async fn receive(app: App, mut request: Request) -> ApiResult {
         app.store
             .refuse_request(&source, &reason, now.into())
             .await?;
-        return Err(ApiError::new(ProblemCode::Unauthorized, reason));
+        return Err(ApiError::new(ProblemCode::Unauthorized, reason)
+            .with_header(header::WWW_AUTHENTICATE, "Signature"));
     }
     match changelog_sources::handshake(&source.kind, &received) {
         Some(Handshake::Json(answer)) => return Ok(json(200, &answer)),

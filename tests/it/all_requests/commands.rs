@@ -44,5 +44,13 @@ pub(super) fn run_all(
     run(&["integration", "deliveries", &id, "--dead"], "");
     run(&["integration", "enable", &id], "");
     run(&["integration", "delete", &id], "");
+
+    let create = ["source", "create", "--org", org, "--kind", "github"];
+    let source = run(&[&create[..], &["--name", "By a command"]].concat(), "");
+    let id = text(&source["id"]);
+    run(&["source", "list", "--org", org], "");
+    run(&["source", "events", &id], "");
+    run(&["source", "renew", &id], "");
+    run(&["source", "delete", &id], "");
     text(&created["organization"]["id"])
 }

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::fixture::Fixture;
 use changelog_tests::event_stream::EventStream;
 use changelog_tests::openapi::Document;
-use changelog_tests::{Engine, TestApp, TestClient, TestResponse, form, send};
+use changelog_tests::{Engine, TestApp, TestClient, TestResponse, form, send, text};
 
 /// The zone of the reader of pages, whose days start within days in UTC: charts count the
 /// parts of days.
@@ -56,6 +56,7 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
             }
         }
         self.send_again(times).await;
+        self.send_to_a_source(times).await;
         self.sign_in_and_out(times).await;
         let organization = &self.app.organization;
         for path in fixture.pages(&organization.owner_id, &organization.key_id) {
@@ -191,6 +192,54 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
                 let body = json!({ name: format!("again-{round}") });
                 self.send_keyed(path, round, &body, 201).await;
             }
+        }
+    }
+
+    /// Sends deployments to a source, signed and not, with calls that belong together, and
+    /// waits until they are read.
+    async fn send_to_a_source(&mut self, times: usize) {
+        let org = self.app.organization.id.as_str();
+        let source = self
+            .app
+            .source("github", &format!("For {org} {times}"), Some("secret"));
+        let anonymous = self.app.anonymous().post(&source.path, json!({})).await;
+        anonymous.is(401);
+        for round in 0..times {
+            for state in ["in_progress", "in_progress", "success"] {
+                let body = json!({
+                    "deployment": { "id": round, "ref": "main", "environment": "production" },
+                    "deployment_status": { "state": state, "updated_at": "2026-01-20T10:01:00Z" },
+                    "repository": { "name": format!("repository-{round}") },
+                });
+                let delivery = format!("{round}-{state}");
+                source
+                    .send_github("deployment_status", &delivery, &body)
+                    .await
+                    .is(202);
+            }
+        }
+        let trail = self
+            .app
+            .source("cloudtrail", &format!("Trail of {org} {times}"), None);
+        for call in 0..3 * times {
+            let body = json!({
+                "eventVersion": "1.08", "eventID": format!("call-{call}"), "readOnly": false,
+                "eventTime": "2026-01-20T10:01:00Z", "eventSource": "ec2.amazonaws.com",
+                "eventName": "RunInstances", "awsRegion": "eu-west-1",
+                "userIdentity": { "type": "IAMUser", "userName": "ada", "accountId": "1" },
+            });
+            trail.send(&body).await.is(202);
+        }
+        for source in [source, trail] {
+            let outcomes = source.outcomes().await;
+            assert!(
+                outcomes.iter().any(|outcome| outcome == "updated"),
+                "{outcomes:?}"
+            );
+            self.app
+                .admin(&["source", "replay", &text(&source.events().await[0]["id"])]);
+            source.events().await;
+            self.app.admin(&["source", "delete", &source.id]);
         }
     }
 

@@ -17,7 +17,6 @@ async fn nothing_is_lost_or_done_twice_when_the_server_is_killed(mut app: TestAp
         let source = app.source("github", "Deployments", None);
         (source.id.clone(), source.path.clone())
     };
-    let key = app.key();
     for start in (0..COUNT).step_by(20) {
         let caller = app.anonymous();
         let sent = (start..start + 20).map(|number| {
@@ -53,6 +52,6 @@ async fn nothing_is_lost_or_done_twice_when_the_server_is_killed(mut app: TestAp
         assert!(std::time::Instant::now() < deadline, "not all were read");
         tokio::time::sleep(std::time::Duration::from_millis(200)).await;
     }
-    let list = key.get("/api/changes").await.body(200);
+    let list = app.key().get("/api/changes").await.body(200);
     assert_eq!(list["count"], json!(COUNT));
 }

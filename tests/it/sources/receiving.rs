@@ -256,7 +256,8 @@ async fn sources_are_in_the_activity_log(app: TestApp) {
     app.admin(&["source", "renew", &source.id]);
     app.admin(&["source", "delete", &source.id]);
     let browser = app.browser().await;
-    let entries = browser.get("/api/activity?resource=source").await.data(200);
+    let entries = browser.get("/api/activity?resource=source").await;
+    let entries = entries.body(200)["items"].take();
     assert_eq!(each(&entries, "action"), ["deleted", "updated", "created"]);
     assert_eq!(entries[0]["resource_label"], "Deployments");
     assert!(!entries.to_string().contains("src_"), "{entries}");

@@ -49,9 +49,9 @@ const WORDS: [&str; 11] = [
 
 /// What is inserted for each number `n` up to the number of nouns. `ID(x)`,
 /// `TEXT(x)` (an id in JSON), `HASH(x)`, `ORG`,
-/// `OWNER`, `SERVICE`, `RECEIVER` and `NOW` are replaced; `AGE` is the current time, for a
+/// `OWNER`, `SERVICE`, `RECEIVER`, `SOURCE` and `NOW` are replaced; `AGE` is the current time, for a
 /// third of the rows long ago, so that they have expired.
-const PER_NOUN: [&str; 16] = [
+const PER_NOUN: [&str; 17] = [
     "organizations (id, name, plan, created_at) SELECT ID(n), 'Other', 'pro', NOW",
     "users (id, email, email_folded, name, password_hash, created_at)
         SELECT ID(n), 'p' || n || '@example.org', 'p' || n || '@example.org', 'P', '', NOW",
@@ -79,6 +79,9 @@ const PER_NOUN: [&str; 16] = [
     "connections (organization_id, id, kind, name, name_folded, address, target, filter,
             created_at, created_by)
         SELECT ID(n), ID(n), 'webhook', 'Bot', 'bot', '', EMPTY, '{}', NOW, 'P'",
+    "sources (organization_id, id, kind, name, name_folded, token_hash, settings, created_at,
+            created_by)
+        SELECT ID(n), ID(n), 'github', 'GitHub', 'github', HASH(n), '{}', NOW, 'P'",
     "activity_actors (organization_id, actor_key, actor_name)
         SELECT ORG, 'API key: key ' || n, 'API key: key ' || n",
     "activity (organization_id, id, actor_id, actor_name, action, resource_type, resource_id,
@@ -91,7 +94,7 @@ const PER_NOUN: [&str; 16] = [
 
 /// What is inserted for each number up to the number of changes. `DOCUMENT` is that of an
 /// event which the service has recorded.
-const PER_CHANGE: [&str; 6] = [
+const PER_CHANGE: [&str; 9] = [
     "notifications (organization_id, user_id, change_id, kind, title, risk_level, status,
             services, actor, at, is_unread, mail)
         SELECT ORG, OWNER, ID(n), 'change.created', 'A change', 'low', 'completed', 'payments',
@@ -113,6 +116,18 @@ const PER_CHANGE: [&str; 6] = [
                 AND sequence > (SELECT coalesce(max(sequence), 0) FROM deliveries)) AS numbers",
     "receiver_messages (organization_id, connection_id, change_id, reference, sequence, updated_at)
         SELECT ORG, RECEIVER, ID(n), '{}', n, AGE",
+    // Most were read, some are still to be read, and some were set aside.
+    "source_events (organization_id, id, source_id, received_at, request_id, headers, body, size,
+            outcome, change_ids)
+        SELECT ORG, ID(n), SOURCE, NOW - n, 'request ' || n, '{}', EMPTY, 0,
+            CASE n % 48 WHEN 1 THEN 'pending' WHEN 2 THEN 'set_aside' ELSE 'ignored' END, '[]'",
+    // Some sessions are over.
+    "source_operations (organization_id, source_id, key_hash, change_id, session, document,
+            first_at, last_at, closes_at, updated_at)
+        SELECT ORG, SOURCE, HASH(n), ID(n), HASH(n % 3), '{}', NOW - n, NOW - n,
+            CASE n % 24 WHEN 1 THEN NOW + 99999999 END, AGE",
+    "source_calls (organization_id, source_id, call_hash, change_id, seen_at)
+        SELECT ORG, SOURCE, HASH(n), ID(n), AGE",
     "idempotency (organization_id, scope, fingerprint, outcome, created_at)
         SELECT ORG, HASH(n), HASH(n), '{}', AGE",
     // What was recorded of every third change by a person.
@@ -160,8 +175,9 @@ pub(super) async fn fill(app: &mut TestApp, receiver: &Receiver, size: Size) -> 
     let (filter, url) = (["--min-risk", "high"], receiver.url());
     let made = app.admin(&[&create[..], &named, &filter, &["--url", &url]].concat());
     update_often(&key, &fixture.change, 1).await;
+    let source = app.source("github", "Deployments", None).id;
     app.server.kill9();
-    insert(app, &fixture, &text(&made["id"]), size).await;
+    insert(app, &fixture, &text(&made["id"]), &source, size).await;
     fixture
 }
 
@@ -174,7 +190,7 @@ async fn update_often(key: &TestClient, change: &str, times: usize) {
     }
 }
 
-async fn insert(app: &TestApp, fixture: &Fixture, receiver: &str, size: Size) {
+async fn insert(app: &TestApp, fixture: &Fixture, receiver: &str, source: &str, size: Size) {
     let mut db = Db::open(app.engine, &app.database).await;
     let documents: Vec<(String,)> =
         database::fetch!(&mut db, sqlx::query_as("SELECT document FROM events"));
@@ -191,7 +207,7 @@ async fn insert(app: &TestApp, fixture: &Fixture, receiver: &str, size: Size) {
                 "WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers \
                  WHERE n < {rows}) INSERT INTO {statement} {from}"
             );
-            let statement = written(app, &statement, fixture, receiver);
+            let statement = written(app, &statement, fixture, receiver, source);
             let statement = statement.replace("DOCUMENT", &format!("'{document}'"));
             database::execute!(&mut db, sqlx::query(AssertSqlSafe(statement.clone())));
         }
@@ -266,7 +282,13 @@ fn change(number: usize, fixture: &Fixture, services: &[String], hosts: &[String
 }
 
 /// Writes a statement for the database of an app.
-fn written(app: &TestApp, statement: &str, fixture: &Fixture, receiver: &str) -> String {
+fn written(
+    app: &TestApp,
+    statement: &str,
+    fixture: &Fixture,
+    receiver: &str,
+    source: &str,
+) -> String {
     let literal = |id: &str| {
         let id: Uuid = id.parse().expect("an id");
         match app.engine {
@@ -306,5 +328,6 @@ fn written(app: &TestApp, statement: &str, fixture: &Fixture, receiver: &str) ->
         .replace("OWNER", &literal(&app.organization.owner_id))
         .replace("SERVICE", &literal(&fixture.service))
         .replace("RECEIVER", &literal(receiver))
+        .replace("SOURCE", &literal(source))
         .replace("NOW", &Utc::now().timestamp_millis().to_string())
 }
