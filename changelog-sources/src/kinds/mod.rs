@@ -1,5 +1,7 @@
 //! The kinds of sources, one file each: how their requests are verified and read.
 
+mod calls;
+mod cloudtrail;
 mod github;
 #[cfg(test)]
 mod testing;
@@ -43,6 +45,7 @@ impl Kind {
 /// Returns what a kind does; `None` for one that this version does not know.
 fn kind(kind: &SourceKind) -> Option<&'static Kind> {
     match kind {
+        SourceKind::Cloudtrail => Some(&cloudtrail::KIND),
         SourceKind::Github => Some(&github::KIND),
         _ => None,
     }

@@ -22,13 +22,21 @@ pub(crate) fn reading_of(
     headers: &[(&str, &str)],
     body: &str,
 ) -> Result<Reading, Unreadable> {
+    received(headers, body, |received| read(kind, received, settings))
+}
+
+/// Lets a function see a request.
+pub(crate) fn received<T>(
+    headers: &[(&str, &str)],
+    body: &str,
+    see: impl Fn(&Received<'_>) -> T,
+) -> T {
     let headers: Headers = headers.iter().copied().collect();
-    let received = Received {
+    see(&Received {
         headers: &headers,
         body: body.as_bytes(),
         at: now(),
-    };
-    read(kind, &received, settings)
+    })
 }
 
 /// Reads requests in their order, and returns the changes that they are shown as, sorted by
