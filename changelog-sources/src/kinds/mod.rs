@@ -3,6 +3,7 @@
 mod calls;
 mod cloudtrail;
 mod github;
+mod kubernetes;
 #[cfg(test)]
 mod testing;
 
@@ -47,6 +48,7 @@ fn kind(kind: &SourceKind) -> Option<&'static Kind> {
     match kind {
         SourceKind::Cloudtrail => Some(&cloudtrail::KIND),
         SourceKind::Github => Some(&github::KIND),
+        SourceKind::Kubernetes => Some(&kubernetes::KIND),
         _ => None,
     }
 }
