@@ -244,6 +244,18 @@ pub(super) fn sentence(name: &str) -> String {
     sentence
 }
 
+/// Returns what was done to one thing: `Restart virtual machine`, and with a verb of several
+/// words `Regenerate key of storage account`.
+pub(super) fn phrase(verb: &str, noun: &str) -> String {
+    let verb = sentence(verb);
+    let joint = if verb.contains(' ') && !verb.ends_with(" off") {
+        " of "
+    } else {
+        " "
+    };
+    format!("{verb}{joint}{noun}")
+}
+
 /// Returns the words of a name in CamelCase, in lower case unless they are abbreviations.
 pub(super) fn words(name: &str) -> Vec<String> {
     let letters: Vec<char> = without_version(name).chars().collect();

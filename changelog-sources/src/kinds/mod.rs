@@ -1,5 +1,6 @@
 //! The kinds of sources, one file each: how their requests are verified and read.
 
+mod azure;
 mod calls;
 mod cloudtrail;
 mod github;
@@ -46,6 +47,7 @@ impl Kind {
 /// Returns what a kind does; `None` for one that this version does not know.
 fn kind(kind: &SourceKind) -> Option<&'static Kind> {
     match kind {
+        SourceKind::Azure => Some(&azure::KIND),
         SourceKind::Cloudtrail => Some(&cloudtrail::KIND),
         SourceKind::Github => Some(&github::KIND),
         SourceKind::Kubernetes => Some(&kubernetes::KIND),
