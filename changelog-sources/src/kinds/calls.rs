@@ -286,9 +286,17 @@ pub(super) fn words(name: &str) -> Vec<String> {
         if capitals < 2 {
             *word = word.to_lowercase();
         }
+        if ABBREVIATIONS.contains(&word.as_str()) {
+            *word = word.to_uppercase();
+        }
     }
     words
 }
+
+/// The words that are written in capitals, whatever their case in a name.
+const ABBREVIATIONS: [&str; 10] = [
+    "api", "db", "dns", "iam", "ip", "kms", "sql", "ssl", "vm", "vpc",
+];
 
 /// Returns a name without a date as its version: `UpdateFunctionCode20150331v2`.
 fn without_version(name: &str) -> &str {
@@ -376,7 +384,7 @@ mod tests {
             ("SetACLs", "Set ACLs"),
             ("UpdateFunctionCode20150331v2", "Update function code"),
             ("CreateDistribution2020_05_31", "Create distribution"),
-            ("setIamPolicy", "Set iam policy"),
+            ("setIamPolicy", "Set IAM policy"),
             ("CreateInstance2", "Create instance2"),
             ("virtualMachines", "Virtual machines"),
             ("", ""),

@@ -3,6 +3,7 @@
 mod azure;
 mod calls;
 mod cloudtrail;
+mod gcp;
 mod github;
 mod kubernetes;
 #[cfg(test)]
@@ -49,6 +50,7 @@ fn kind(kind: &SourceKind) -> Option<&'static Kind> {
     match kind {
         SourceKind::Azure => Some(&azure::KIND),
         SourceKind::Cloudtrail => Some(&cloudtrail::KIND),
+        SourceKind::Gcp => Some(&gcp::KIND),
         SourceKind::Github => Some(&github::KIND),
         SourceKind::Kubernetes => Some(&kubernetes::KIND),
         _ => None,
