@@ -87,8 +87,8 @@ fn entry_of(event: &Value, received: &Received<'_>) -> Result<Call, NoCall> {
 
 /// Reads an alert that the activity log has fired.
 fn alert(event: &Value, schema: &str, received: &Received<'_>) -> Result<Call, NoCall> {
-    if let Some(entry_) = event.pointer("/data/context/activityLog") {
-        return entry(event, entry_, None, received);
+    if let Some(context) = event.pointer("/data/context/activityLog") {
+        return entry(event, context, None, received);
     }
     let service = text(event, "/data/essentials/monitoringService").unwrap_or_default();
     if service != "Activity Log - Administrative" {
@@ -203,22 +203,13 @@ fn in_mixed_case(text: Option<String>, mixed: Option<String>) -> Option<String> 
     }
 }
 
-const APPLICATIONS: [(&str, Tool, &str); 4] = [
-    ("c44b4083-3bb0-49c1-b47d-974e53cbdf3c", Tool::Console, ""),
-    (
-        "04b07795-8ddb-461a-bbee-02f9e1bf7b46",
-        Tool::Other,
-        "Azure CLI",
-    ),
+/// The applications of Microsoft with which people work: the portal has no name.
+const APPLICATIONS: [(&str, Option<&str>); 3] = [
+    ("c44b4083-3bb0-49c1-b47d-974e53cbdf3c", None),
+    ("04b07795-8ddb-461a-bbee-02f9e1bf7b46", Some("Azure CLI")),
     (
         "1950a258-227b-4e31-a9cf-717495945fc2",
-        Tool::Other,
-        "Azure PowerShell",
-    ),
-    (
-        "872cd9fa-d31f-45e0-9eab-6e460a02d1f1",
-        Tool::Other,
-        "Visual Studio",
+        Some("Azure PowerShell"),
     ),
 ];
 
@@ -286,12 +277,9 @@ impl Entry<'_> {
     /// Returns the tool, which only the application of the token tells.
     fn tool(&self) -> Tool {
         let id = self.claim("appid").unwrap_or_default();
-        let known = APPLICATIONS
-            .iter()
-            .find(|(application, ..)| *application == id);
-        match known {
-            Some((_, _, name)) if !name.is_empty() => Tool::CommandLine((*name).to_owned()),
-            Some((_, tool, _)) => tool.clone(),
+        match APPLICATIONS.iter().find(|(known, _)| *known == id) {
+            Some((_, Some(name))) => Tool::CommandLine((*name).to_owned()),
+            Some((_, None)) => Tool::Console,
             None => Tool::Other,
         }
     }
@@ -316,10 +304,10 @@ impl Operation {
         })?;
         let mut parts: Vec<&str> = full.split('/').filter(|part| !part.is_empty()).collect();
         let provider = parts.first().copied().unwrap_or_default().to_lowercase();
-        let (kind, mut verb) = match parts.pop().map(str::to_lowercase).as_deref() {
+        let (kind, verb) = match parts.pop().map(str::to_lowercase).as_deref() {
             Some("write") => ("write", "write"),
             Some("delete") => ("delete", "delete"),
-            Some("action") => ("action", parts.pop().unwrap_or_default()),
+            Some("action") => ("action", parts.pop().unwrap_or("change")),
             Some("read") => return ignored(READ),
             _ => return ignored(format!("operations such as {full} are no changes")),
         };
@@ -345,9 +333,6 @@ impl Operation {
             .find(|(start, _)| lower.starts_with(start))
         {
             return ignored(format!("{what} are no changes"));
-        }
-        if verb.is_empty() {
-            verb = "change";
         }
         let noun = parts
             .get(1..)
@@ -555,7 +540,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_entry_is_unreadable() {
+    fn what_is_no_contextis_unreadable() {
         for body in ["", "{", "{}", "7", r#"{"operationName":"A/b/write"}"#] {
             assert!(
                 reading_of(&KIND, &Settings::default(), &[], body).is_err(),
