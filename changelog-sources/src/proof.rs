@@ -27,11 +27,6 @@ pub(crate) enum Proof {
         prefix: &'static str,
         hash: Hash,
     },
-    /// An HMAC of the body; with the other header, of its value, a colon and the body.
-    TimedHmac {
-        header: &'static str,
-        time: &'static str,
-    },
     /// The secret itself, alone or behind `Bearer `.
     Secret { header: &'static str },
     /// Standard Webhooks: <https://www.standardwebhooks.com>.
@@ -49,9 +44,7 @@ impl Proof {
     /// Returns the header that has the proof.
     fn header(self) -> &'static str {
         match self {
-            Self::Hmac { header, .. }
-            | Self::TimedHmac { header, .. }
-            | Self::Secret { header } => header,
+            Self::Hmac { header, .. } | Self::Secret { header } => header,
             Self::StandardWebhooks => "webhook-signature",
         }
     }
@@ -63,18 +56,6 @@ impl Proof {
                 let signatures = value.split(',').map(str::trim);
                 let mut digits = signatures.filter_map(|one| one.strip_prefix(prefix));
                 digits.any(|digits| is_hmac(hash, secret.as_bytes(), received.body, digits))
-            }
-            Self::TimedHmac { time, .. } => {
-                let mut signed = Vec::new();
-                if let Some(time) = received.headers.get(time) {
-                    if !is_recent(time, received.at) {
-                        return false;
-                    }
-                    signed.extend_from_slice(time.as_bytes());
-                    signed.push(b':');
-                }
-                signed.extend_from_slice(received.body);
-                is_hmac(Hash::Sha256, secret.as_bytes(), &signed, value)
             }
             Self::Secret { .. } => {
                 let value = value.strip_prefix("Bearer ").unwrap_or(value);

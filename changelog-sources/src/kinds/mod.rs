@@ -2,10 +2,16 @@
 
 mod actor;
 mod argocd;
+mod azure;
+mod calls;
 mod cdevents;
+mod cloudtrail;
 mod flux;
+mod gcp;
+mod generic;
 mod github;
 mod gitlab;
+mod kubernetes;
 mod launchdarkly;
 mod terraform_cloud;
 #[cfg(test)]
@@ -51,13 +57,18 @@ impl Kind {
 /// Returns what a kind does; `None` for one that this version does not know.
 fn kind(kind: &SourceKind) -> Option<&'static Kind> {
     match kind {
+        SourceKind::Argocd => Some(&argocd::KIND),
+        SourceKind::Azure => Some(&azure::KIND),
+        SourceKind::Cdevents => Some(&cdevents::KIND),
+        SourceKind::Cloudtrail => Some(&cloudtrail::KIND),
+        SourceKind::Flux => Some(&flux::KIND),
+        SourceKind::Gcp => Some(&gcp::KIND),
+        SourceKind::Generic => Some(&generic::KIND),
         SourceKind::Github => Some(&github::KIND),
         SourceKind::Gitlab => Some(&gitlab::KIND),
-        SourceKind::Cdevents => Some(&cdevents::KIND),
-        SourceKind::TerraformCloud => Some(&terraform_cloud::KIND),
-        SourceKind::Argocd => Some(&argocd::KIND),
-        SourceKind::Flux => Some(&flux::KIND),
+        SourceKind::Kubernetes => Some(&kubernetes::KIND),
         SourceKind::Launchdarkly => Some(&launchdarkly::KIND),
+        SourceKind::TerraformCloud => Some(&terraform_cloud::KIND),
         SourceKind::Unleash => Some(&unleash::KIND),
         _ => None,
     }
@@ -112,5 +123,122 @@ pub fn read(
     match kind(of) {
         Some(kind) => (kind.read)(received, settings),
         None => Err(Unreadable(format!("this version does not read {of}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::Value;
+
+    use super::*;
+    use crate::kinds::testing::received_bytes;
+
+    /// Members that the kinds look for, so that arbitrary JSON gets far into them.
+    const MEMBERS: [&str; 36] = [
+        "Records",
+        "detail-type",
+        "detail",
+        "Message",
+        "Type",
+        "eventName",
+        "eventID",
+        "userIdentity",
+        "requestParameters",
+        "records",
+        "value",
+        "data",
+        "schemaId",
+        "eventType",
+        "operationName",
+        "status",
+        "correlationId",
+        "identity",
+        "claims",
+        "authorization",
+        "resourceId",
+        "message",
+        "entries",
+        "logName",
+        "protoPayload",
+        "methodName",
+        "resourceName",
+        "operation",
+        "items",
+        "verb",
+        "stage",
+        "objectRef",
+        "user",
+        "auditID",
+        "name",
+        "title",
+    ];
+
+    /// Texts that decide something in a kind.
+    const TEXTS: [&str; 16] = [
+        "",
+        "/",
+        "::",
+        "é20",
+        "AWS API Call via CloudTrail",
+        "Notification",
+        "AssumedRole",
+        "azureMonitorCommonAlertSchema",
+        "Microsoft.Resources.ResourceWriteSuccess",
+        "A/b/write",
+        "/subscriptions/",
+        "Succeeded",
+        "ResponseComplete",
+        "create",
+        "projects/p/logs/cloudaudit.googleapis.com%2Factivity",
+        "k8s.io",
+    ];
+
+    fn json() -> impl Strategy<Value = Value> {
+        let text = prop_oneof![
+            proptest::sample::select(&TEXTS[..]).prop_map(str::to_owned),
+            any::<String>(),
+        ];
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<f64>().prop_map(Value::from),
+            text.prop_map(Value::from),
+        ];
+        leaf.prop_recursive(5, 64, 8, |inner| {
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                proptest::collection::vec((proptest::sample::select(&MEMBERS[..]), inner), 0..10)
+                    .prop_map(|members| {
+                        let members = members.into_iter();
+                        members
+                            .map(|(name, value)| (name.to_owned(), value))
+                            .collect()
+                    }),
+            ]
+        })
+    }
+
+    fn handle(body: &[u8]) {
+        for kind in SourceKind::ALL {
+            received_bytes(&[("x-github-event", "deployment")], body, |received| {
+                let _ = handshake(kind, received);
+                let _ = request_id(kind, received);
+                let _ = verify(kind, Some("secret"), received);
+                let _ = read(kind, received, &Settings::default());
+            });
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_kind_panics_on_bytes(body in proptest::collection::vec(any::<u8>(), 0..200)) {
+            handle(&body);
+        }
+
+        #[test]
+        fn no_kind_panics_on_json(body in json()) {
+            handle(body.to_string().as_bytes());
+        }
     }
 }

@@ -33,10 +33,19 @@ pub(crate) fn received<T>(
     body: &str,
     see: impl Fn(&Received<'_>) -> T,
 ) -> T {
+    received_bytes(headers, body.as_bytes(), see)
+}
+
+/// Lets a function see a request with a body that need not be text.
+pub(crate) fn received_bytes<T>(
+    headers: &[(&str, &str)],
+    body: &[u8],
+    see: impl Fn(&Received<'_>) -> T,
+) -> T {
     let headers: Headers = headers.iter().copied().collect();
     see(&Received {
         headers: &headers,
-        body: body.as_bytes(),
+        body,
         at: now(),
     })
 }

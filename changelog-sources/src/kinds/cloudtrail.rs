@@ -1,0 +1,569 @@
+//! AWS CloudTrail: <https://docs.aws.amazon.com/awscloudtrail/latest/userguide/cloudtrail-event-reference-record-contents.html>.
+//!
+//! A management event that writes and succeeded is a call: alone, in `Records`, from
+//! EventBridge, and each of them wrapped by SNS. Reads, data events, failures, sign-ins and
+//! what AWS services do for themselves are no changes.
+
+use serde_json::Value;
+
+use super::Kind;
+use super::calls::{
+    NoCall, Told, Who, deletes, ignored, is_name, last_part, read_each, reads, sentence, tool_of,
+    unreadable, values,
+};
+use crate::handshake::Handshake;
+use crate::json::{links, list, parse, text, time};
+use crate::observation::{Call, CallProgress, Reading, Tool, Unreadable};
+use crate::received::Received;
+use crate::settings::Settings;
+
+pub(super) const KIND: Kind = Kind {
+    handshake,
+    request_id: |received| {
+        let body = parse(received.body).ok()?;
+        // EventBridge has `id`; a bare record has neither.
+        text(&body, "/MessageId").or_else(|| text(&body, "/id"))
+    },
+    ..Kind::new(read)
+};
+
+/// Answers SNS, which asks whether a subscription is wanted.
+fn handshake(received: &Received<'_>) -> Option<Handshake> {
+    let body = parse(received.body).ok()?;
+    let is_question = text(&body, "/Type").as_deref() == Some("SubscriptionConfirmation");
+    text(&body, "/SubscribeURL")
+        .filter(|_| is_question)
+        .map(Handshake::Confirm)
+}
+
+fn read(received: &Received<'_>, _: &Settings) -> Result<Reading, Unreadable> {
+    let mut events = Vec::new();
+    for value in values(received.body)? {
+        unwrap(value, &mut events, true);
+    }
+    read_each(&events, |event| record(event, received))
+}
+
+/// Adds the records of a value: the wrapping of SNS and of EventBridge is taken off.
+fn unwrap(mut value: Value, events: &mut Vec<Value>, may_be_notification: bool) {
+    if let Some(Value::Array(records)) = value.get_mut("Records").map(Value::take) {
+        events.extend(records);
+    } else if let Value::Array(records) = value {
+        events.extend(records);
+    } else if is_by_cloudtrail(&value) {
+        events.extend(value.get_mut("detail").map(Value::take));
+    } else if let Some(message) = text(&value, "/Message")
+        && may_be_notification
+        && let Ok(message) = parse(message.as_bytes())
+    {
+        unwrap(message, events, false);
+    } else {
+        events.push(value);
+    }
+}
+
+fn is_by_cloudtrail(value: &Value) -> bool {
+    text(value, "/detail-type").is_some_and(|kind| kind.ends_with("via CloudTrail"))
+}
+
+/// The calls with which somebody signs in or takes a role, also as S3 and others name them.
+const SIGN_INS: [&str; 10] = [
+    "Authenticate",
+    "Authorize",
+    "ConsoleLogin",
+    "CreateOAuth2Token",
+    "CreateToken",
+    "Federate",
+    "Logout",
+    "RegisterClient",
+    "StartDeviceAuthorization",
+    "SwitchRole",
+];
+
+/// The calls on the data of S3, Lambda and others, for records of before there was a category.
+const DATA_CALLS: [&str; 12] = [
+    "AbortMultipartUpload",
+    "CompleteMultipartUpload",
+    "CopyObject",
+    "CreateMultipartUpload",
+    "DeleteObject",
+    "DeleteObjects",
+    "Invoke",
+    "InvokeExecution",
+    "PutObject",
+    "PutObjectAcl",
+    "PutObjectTagging",
+    "UploadPart",
+];
+
+/// Reads a record.
+fn record(event: &Value, received: &Received<'_>) -> Result<Call, NoCall> {
+    let Some(name) = text(event, "/eventName") else {
+        return Err(no_record(event));
+    };
+    let source = text(event, "/eventSource").unwrap_or_default();
+    let service = source.split('.').next().unwrap_or_default().to_owned();
+    ignore(event, &name, &service)?;
+    let who = who(event)?;
+    let account =
+        text(event, "/recipientAccountId").or_else(|| text(event, "/userIdentity/accountId"));
+    let region = text(event, "/awsRegion");
+    let id = text(event, "/sharedEventID").or_else(|| text(event, "/eventID"));
+    let id = id.ok_or_else(|| unreadable("the event has no eventID"))?;
+    let resource = resource(event, &name);
+    let account = account.unwrap_or_default();
+    Ok(Told {
+        at: time(event, "/eventTime").unwrap_or(received.at),
+        progress: CallProgress::Succeeded,
+        tool: tool(event),
+        what: sentence(&name),
+        place: format!(" ({service})"),
+        deletes: deletes(&name),
+        services: Vec::new(),
+        places: [
+            Some(account.clone()),
+            role(event),
+            resource.clone(),
+            region.clone(),
+        ]
+        .into_iter()
+        .flatten()
+        .collect(),
+        links: links([("CloudTrail", link(event, region.as_deref()))]),
+        method: name,
+        who,
+        scope: account,
+        area: service,
+        id,
+        resource,
+        region,
+    }
+    .into())
+}
+
+/// Returns why a value that is no record is none.
+fn no_record(event: &Value) -> NoCall {
+    let reason = if let Some(kind) = text(event, "/detail-type") {
+        format!("events of the detail type {kind} are no changes")
+    } else if let Some(kind) = text(event, "/Type") {
+        match kind.as_str() {
+            "Notification" => "the notification has no event of CloudTrail".to_owned(),
+            _ => format!("messages of type {kind} are no changes"),
+        }
+    } else if event.get("s3Bucket").is_some() {
+        "the message only names files in S3: let EventBridge send the events".to_owned()
+    } else {
+        return unreadable("expected an event of CloudTrail, with an eventName");
+    };
+    NoCall::Ignored(reason)
+}
+
+/// Sorts out what is no change, whoever did it.
+fn ignore(event: &Value, name: &str, service: &str) -> Result<(), NoCall> {
+    let of = |pointer: &str| text(event, pointer);
+    let flag = |name: &str| match event.get(name) {
+        Some(Value::Bool(is_set)) => Some(*is_set),
+        Some(Value::String(word)) => word.to_ascii_lowercase().parse().ok(),
+        _ => None,
+    };
+    let category = of("/eventCategory");
+    let kind = of("/eventType").unwrap_or_default();
+    let is_sign_in = kind == "AwsConsoleSignIn"
+        || matches!(service, "signin" | "sts")
+        || name.starts_with("AssumeRole")
+        || SIGN_INS.contains(&name);
+    let is_data = match &category {
+        Some(category) => category == "Data",
+        None => DATA_CALLS.contains(&name),
+    };
+    if is_sign_in {
+        return ignored("sign-ins and taken roles are no changes");
+    }
+    if is_data || flag("managementEvent") == Some(false) {
+        return ignored("calls on data are no changes");
+    }
+    if let Some(category) = category.filter(|category| category != "Management") {
+        return ignored(format!("events of the category {category} are no changes"));
+    }
+    if flag("readOnly").unwrap_or_else(|| reads(name) || name.starts_with("GenerateDataKey")) {
+        return ignored("calls that only read are no changes");
+    }
+    if of("/errorCode").is_some() || of("/errorMessage").is_some() {
+        return ignored("calls that failed are no changes");
+    }
+    if kind == "AwsServiceEvent" {
+        return ignored(BY_AWS);
+    }
+    Ok(())
+}
+
+const BY_AWS: &str = "what AWS services do for themselves is no change";
+
+/// Returns who made a call.
+fn who(event: &Value) -> Result<Who, NoCall> {
+    let of = |pointer: &str| text(event, &format!("/userIdentity{pointer}"));
+    let arn = of("/arn").unwrap_or_default();
+    let issuer = of("/sessionContext/sessionIssuer/arn").unwrap_or_default();
+    if issuer.contains("/aws-service-role/") || arn.contains("assumed-role/AWSServiceRole") {
+        return ignored(BY_AWS);
+    }
+    let kind = of("/type").unwrap_or_default();
+    let account =
+        || of("/accountId").map_or_else(|| "an account".to_owned(), |id| format!("account {id}"));
+    Ok(match kind.as_str() {
+        "AWSService" => return ignored(BY_AWS),
+        "" if of("/invokedBy").is_some() => return ignored(BY_AWS),
+        "Root" => Who::person("root"),
+        "AssumedRole" => assumed(event),
+        "AWSAccount" => Who::machine(account()),
+        "IAMUser" | "FederatedUser" => {
+            let name =
+                of("/userName").or_else(|| is_name(&arn).then(|| last_part(&arn).to_owned()));
+            name.map_or_else(|| Who::machine(account()), Who::named)
+        }
+        _ => {
+            let name = of("/userName").or_else(|| of("/onBehalfOf/userId"));
+            let name = name.or_else(|| is_name(&arn).then(|| last_part(&arn).to_owned()));
+            name.map_or_else(|| Who::machine(account()), Who::named)
+        }
+    })
+}
+
+/// Returns the name of the role that made a call.
+fn role(event: &Value) -> Option<String> {
+    let issuer = "/userIdentity/sessionContext/sessionIssuer";
+    let arn = text(event, "/userIdentity/arn").unwrap_or_default();
+    let in_arn = arn
+        .split_once(":assumed-role/")
+        .and_then(|(_, path)| Some(path.rsplit_once('/')?.0.to_owned()));
+    text(event, &format!("{issuer}/userName")).or(in_arn)
+}
+
+/// Returns who has taken a role: the person whom the session is named after, or the role.
+fn assumed(event: &Value) -> Who {
+    let session = text(event, "/userIdentity/principalId")
+        .and_then(|id| Some(id.split_once(':')?.1.to_owned()))
+        .or_else(|| Some(last_part(&text(event, "/userIdentity/arn")?).to_owned()))
+        .filter(|session| is_name(session));
+    let role = role(event).unwrap_or_else(|| "unknown".to_owned());
+    match session {
+        Some(session)
+            if session.contains('@')
+                || role.starts_with("AWSReservedSSO_")
+                || tool(event) == Tool::Console =>
+        {
+            Who::person(session)
+        }
+        _ => Who::machine(format!("role {role}")),
+    }
+}
+
+/// Returns what a call was made with.
+fn tool(event: &Value) -> Tool {
+    let agent = text(event, "/userAgent").unwrap_or_default();
+    let invoker = text(event, "/userIdentity/invokedBy").unwrap_or_default();
+    let by_console = text(event, "/sessionCredentialFromConsole").as_deref() == Some("true")
+        || event.get("sessionCredentialFromConsole") == Some(&Value::Bool(true));
+    match tool_of(&format!("{agent} {invoker}"), ("AWS CLI", &["aws-cli/"])) {
+        // A service that the call went through is also named by the user agent.
+        Tool::Other if by_console => Tool::Console,
+        tool => tool,
+    }
+}
+
+/// Returns the name of what a call was about, from the members that fit the call's name:
+/// `bucketName` of `DeleteBucket`. Only names and ids are looked at.
+fn resource(event: &Value, name: &str) -> Option<String> {
+    const ENDS: [&str; 6] = ["identifier", "names", "name", "ids", "id", "arn"];
+    const OTHERS: [&str; 12] = [
+        "name",
+        "bucketName",
+        "functionName",
+        "roleName",
+        "userName",
+        "groupName",
+        "groupId",
+        "instanceId",
+        "clusterName",
+        "tableName",
+        "vpcId",
+        "resourceArn",
+    ];
+    let name = name.to_lowercase();
+    let stem = |key: &str| {
+        let key = key.to_lowercase();
+        let stem = ENDS
+            .iter()
+            .find_map(|end| key.strip_suffix(end))
+            .unwrap_or(&key);
+        stem.trim_end_matches('s').to_owned()
+    };
+    let fits = |key: &str| {
+        let stem = stem(key);
+        stem.len() > 2 && name.contains(&stem)
+    };
+    let parameters = event.get("requestParameters").and_then(Value::as_object);
+    let own = parameters.and_then(|parameters| {
+        let mut fitting: Vec<_> = parameters.iter().filter(|(key, _)| fits(key)).collect();
+        fitting.sort_by_key(|(key, _)| std::cmp::Reverse(stem(key).len()));
+        let others = OTHERS.iter().filter_map(|key| parameters.get(*key));
+        let values = fitting.into_iter().map(|(_, value)| value).chain(others);
+        values.filter_map(names).next()
+    });
+    let items = |member: &str| {
+        let items = list(event, &format!("/{member}/instancesSet/items"));
+        let ids: Vec<String> = items
+            .iter()
+            .filter_map(|item| text(item, "/instanceId"))
+            .collect();
+        joined(&ids)
+    };
+    let arn = || {
+        let arn = text(event, "/resources/0/ARN").or_else(|| text(event, "/resources/0/arn"))?;
+        is_name(&arn).then(|| last_part(&arn).to_owned())
+    };
+    own.or_else(|| items("requestParameters"))
+        .or_else(|| items("responseElements"))
+        .or_else(arn)
+}
+
+/// Returns the name that a value is, or the names that it lists.
+fn names(value: &Value) -> Option<String> {
+    let values = match value {
+        Value::Array(values) => values.as_slice(),
+        value => std::slice::from_ref(value),
+    };
+    let names: Vec<String> = values
+        .iter()
+        .filter_map(Value::as_str)
+        .filter(|name| is_name(name))
+        .map(|name| match name.strip_prefix("arn:") {
+            Some(_) => last_part(name).to_owned(),
+            None => name.to_owned(),
+        })
+        .collect();
+    joined(&names)
+}
+
+/// Writes the first name, and how many there are besides.
+fn joined(names: &[String]) -> Option<String> {
+    let (first, rest) = names.split_first()?;
+    Some(match rest.len() {
+        0 => first.clone(),
+        more => format!("{first} and {more} more"),
+    })
+}
+
+/// Returns the page of an event.
+fn link(event: &Value, region: Option<&str>) -> Option<String> {
+    let region = region.filter(|region| is_name(region))?;
+    let id = text(event, "/eventID").filter(|id| is_name(id))?;
+    Some(format!(
+        "https://{region}.console.aws.amazon.com/cloudtrailv2/home?region={region}#/events/{id}"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use changelog_core::SourceKind;
+    use serde_json::json;
+
+    use super::*;
+    use crate::kinds::testing::{changes_of, reading_of, received};
+
+    const KIND: SourceKind = SourceKind::Cloudtrail;
+
+    fn event(name: &str, second: u32) -> Value {
+        json!({
+            "eventVersion": "1.10", "eventCategory": "Management", "managementEvent": true,
+            "eventType": "AwsApiCall", "readOnly": false, "eventSource": "s3.amazonaws.com",
+            "eventName": name, "eventID": format!("id-{name}-{second}"),
+            "eventTime": format!("2026-11-20T10:00:{second:02}Z"), "awsRegion": "eu-west-1",
+            "recipientAccountId": "111122223333", "userAgent": "aws-cli/2.17 md/x",
+            "userIdentity": { "type": "IAMUser", "userName": "ada" },
+            "requestParameters": { "bucketName": "acme-logs", "policy": "hunter2" },
+        })
+    }
+
+    fn with(mut event: Value, members: &Value) -> Value {
+        for (name, value) in members.as_object().unwrap() {
+            event[name] = value.clone();
+        }
+        event
+    }
+
+    fn title_of(event: &Value) -> String {
+        let changes = changes_of(&KIND, &Settings::default(), &[(vec![], event.to_string())]);
+        assert_eq!(changes.len(), 1, "{event}");
+        assert!(!format!("{changes:?}").contains("hunter2"));
+        changes[0].fields["title"].as_str().unwrap().to_owned()
+    }
+
+    #[test]
+    fn a_call_is_one_change_however_it_is_wrapped_and_repeated() {
+        let record = event("DeleteBucket", 1);
+        let bridged = json!({
+            "id": "e-1", "detail-type": "AWS API Call via CloudTrail", "detail": record,
+        });
+        let notified = json!({
+            "Type": "Notification", "MessageId": "m-1", "Message": bridged.to_string(),
+        });
+        let bodies = [
+            record.clone(),
+            json!({ "Records": [record, { "eventName": "DeleteBucket" }, 7] }),
+            bridged,
+            notified,
+        ];
+        let requests = bodies.map(|body| (vec![], body.to_string()));
+        let changes = changes_of(&KIND, &Settings::default(), &requests);
+        assert_eq!(changes.len(), 1);
+        assert_eq!(
+            Value::Object(changes[0].fields.clone()),
+            json!({
+                "title": "Delete bucket acme-logs (s3) by ada via AWS CLI",
+                "risk_level": "high", "status": "completed", "outcome": "succeeded",
+                "occurred_at": "2026-11-20T10:00:01.000Z",
+                "started_at": "2026-11-20T10:00:01.000Z",
+                "ended_at": "2026-11-20T10:00:01.000Z",
+                "on_behalf_of": "ada", "tags": ["cloudtrail", "by-hand"],
+                "links": [{
+                    "label": "CloudTrail",
+                    "url": "https://eu-west-1.console.aws.amazon.com/cloudtrailv2/home?region=eu-west-1#/events/id-DeleteBucket-1",
+                }],
+            })
+        );
+    }
+
+    #[test]
+    fn calls_of_one_session_are_one_change() {
+        let records = [event("CreateBucket", 1), event("PutBucketPolicy", 9)];
+        let body = json!({ "Records": records }).to_string();
+        let changes = changes_of(&KIND, &Settings::default(), &[(vec![], body)]);
+        assert_eq!(changes[0].fields["title"], "AWS CLI by ada: 2 calls, s3");
+        assert_eq!(
+            changes[0].fields["description"],
+            "- `CreateBucket acme-logs (eu-west-1)`\n- `PutBucketPolicy acme-logs (eu-west-1)`"
+        );
+    }
+
+    #[test]
+    fn titles_tell_who_did_what_with_what() {
+        let role = |role: &str, session: &str| {
+            json!({
+                "type": "AssumedRole", "principalId": format!("AROA:{session}"),
+                "sessionContext": { "sessionIssuer": { "userName": role, "arn": "arn:aws:iam::1:role/x" } },
+            })
+        };
+        for (members, title) in [
+            (
+                json!({
+                    "eventName": "RunInstances", "eventSource": "ec2.amazonaws.com",
+                    "userIdentity": role("deployer", "ci-7"), "requestParameters": null,
+                    "userAgent": "APN/1.0 HashiCorp/1.0 Terraform/1.9.0",
+                    "responseElements": { "instancesSet": { "items": [{ "instanceId": "i-0abc" }, { "instanceId": "i-0abd" }] } },
+                }),
+                "Run instances i-0abc and 1 more (ec2) by role deployer via Terraform",
+            ),
+            (
+                json!({ "userIdentity": role("AWSReservedSSO_Admin_0a", "ada@example.com"), "sessionCredentialFromConsole": "true", "userAgent": "x" }),
+                "Delete bucket acme-logs (s3) by ada@example.com in the console",
+            ),
+            (
+                json!({ "userIdentity": { "type": "Root" }, "userAgent": "signin.amazonaws.com" }),
+                "Delete bucket acme-logs (s3) by root in the console",
+            ),
+            (
+                json!({ "userIdentity": { "type": "IAMUser", "userName": "ci-deployer", "invokedBy": "cloudformation.amazonaws.com" }, "userAgent": "cloudformation.amazonaws.com" }),
+                "Delete bucket acme-logs (s3) by ci-deployer via CloudFormation",
+            ),
+            (
+                json!({ "eventName": "PutSecretValue", "eventSource": "secretsmanager.amazonaws.com", "userAgent": "Boto3/1.3", "requestParameters": { "secretId": "db", "secretString": "hunter2" } }),
+                "Put secret value db (secretsmanager) by ada",
+            ),
+        ] {
+            assert_eq!(title_of(&with(event("DeleteBucket", 1), &members)), title);
+        }
+    }
+
+    #[test]
+    fn what_changes_nothing_is_ignored_with_a_reason() {
+        for (members, reason) in [
+            (
+                json!({ "readOnly": true }),
+                "calls that only read are no changes",
+            ),
+            (
+                json!({ "readOnly": "true" }),
+                "calls that only read are no changes",
+            ),
+            (
+                json!({ "readOnly": null, "eventName": "ListBuckets" }),
+                "calls that only read are no changes",
+            ),
+            (
+                json!({ "eventCategory": "Data" }),
+                "calls on data are no changes",
+            ),
+            (
+                json!({ "managementEvent": false }),
+                "calls on data are no changes",
+            ),
+            (
+                json!({ "eventCategory": "Insight" }),
+                "events of the category Insight are no changes",
+            ),
+            (
+                json!({ "errorCode": "AccessDenied" }),
+                "calls that failed are no changes",
+            ),
+            (
+                json!({ "eventName": "ConsoleLogin" }),
+                "sign-ins and taken roles are no changes",
+            ),
+            (
+                json!({ "eventName": "AssumeRoleWithSAML" }),
+                "sign-ins and taken roles are no changes",
+            ),
+            (json!({ "eventType": "AwsServiceEvent" }), BY_AWS),
+            (json!({ "userIdentity": { "type": "AWSService" } }), BY_AWS),
+            (
+                json!({ "userIdentity": { "invokedBy": "rds.amazonaws.com" } }),
+                BY_AWS,
+            ),
+        ] {
+            let body = with(event("DeleteBucket", 1), &members).to_string();
+            let reading = reading_of(&KIND, &Settings::default(), &[], &body).unwrap();
+            assert_eq!(reading, Reading::ignored(reason));
+        }
+        let other =
+            json!({ "detail-type": "EC2 Instance State-change Notification", "detail": {} });
+        let reading = reading_of(&KIND, &Settings::default(), &[], &other.to_string()).unwrap();
+        assert_eq!(
+            reading,
+            Reading::ignored(
+                "events of the detail type EC2 Instance State-change Notification are no changes"
+            )
+        );
+    }
+
+    #[test]
+    fn a_subscription_is_confirmed_by_a_person() {
+        let body = json!({ "Type": "SubscriptionConfirmation", "SubscribeURL": "https://sns.example.com/1" });
+        let body = body.to_string();
+        let answer = received(&[], &body, |received| handshake(received));
+        assert_eq!(
+            answer,
+            Some(Handshake::Confirm("https://sns.example.com/1".to_owned()))
+        );
+    }
+
+    #[test]
+    fn what_is_no_event_is_unreadable() {
+        for body in ["", "{", "{}", "7", "nothing"] {
+            assert!(
+                reading_of(&KIND, &Settings::default(), &[], body).is_err(),
+                "{body}"
+            );
+        }
+    }
+}

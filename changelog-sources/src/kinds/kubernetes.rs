@@ -1,0 +1,543 @@
+//! The audit webhook of Kubernetes: <https://kubernetes.io/docs/reference/config-api/apiserver-audit.v1/>.
+//!
+//! A request to the API that wrote and succeeded is a call, once it is complete. What
+//! controllers write for themselves, leases, events, tokens, statuses and dry runs are no
+//! changes. Objects are never looked into, but for their names.
+
+use serde_json::Value;
+
+use super::Kind;
+use super::calls::{
+    NoCall, Told, Who, deletes, ignored, read_each, sentence, singular, tool_of, unreadable, values,
+};
+use crate::json::{list, parse, text, time};
+use crate::observation::{Call, CallProgress, Reading, Tool, Unreadable};
+use crate::received::Received;
+use crate::settings::Settings;
+
+pub(super) const KIND: Kind = Kind::new(read);
+
+fn read(received: &Received<'_>, _: &Settings) -> Result<Reading, Unreadable> {
+    let mut events = Vec::new();
+    for value in values(received.body)? {
+        unwrap(value, &mut events);
+    }
+    read_each(&events, |event| audit_event(event, received))
+}
+
+/// Adds the events of a list, or of an export of AKS, which has them in `records`.
+fn unwrap(mut value: Value, events: &mut Vec<Value>) {
+    let mut members = ["items", "records"].into_iter();
+    let list = members.find(|name| value.get(name).is_some_and(Value::is_array));
+    if let Some(list) = list.and_then(|name| value.get_mut(name)) {
+        value = list.take();
+    }
+    match value {
+        Value::Array(list) => events.extend(list),
+        value => events.push(value),
+    }
+}
+
+/// Reads an event, or the record of an export of AKS that wraps it.
+fn audit_event(event: &Value, received: &Received<'_>) -> Result<Call, NoCall> {
+    let cluster =
+        text(event, "/resourceId").and_then(|id| Some(id.rsplit_once('/')?.1.to_lowercase()));
+    match event.pointer("/properties/log") {
+        Some(Value::String(log)) => match parse(log.as_bytes()) {
+            Ok(event) => request(&event, cluster, received),
+            Err(Unreadable(reason)) => Err(unreadable(reason)),
+        },
+        Some(event) => request(event, cluster, received),
+        None => request(event, None, received),
+    }
+}
+
+/// What a request was for.
+pub(super) struct Target {
+    pub(super) group: String,
+    /// The plural in lower case.
+    pub(super) resource: String,
+    pub(super) subresource: String,
+}
+
+/// Reads a request to the API.
+fn request(
+    event: &Value,
+    cluster: Option<String>,
+    received: &Received<'_>,
+) -> Result<Call, NoCall> {
+    let of = |pointer: &str| text(event, pointer);
+    let (Some(verb), Some(stage)) = (of("/verb"), of("/stage")) else {
+        return Err(unreadable(
+            "expected events of audit.k8s.io, with a verb and a stage",
+        ));
+    };
+    if stage != "ResponseComplete" {
+        return ignored(format!(
+            "requests are changes once complete, not at {stage}"
+        ));
+    }
+    let target = Target {
+        group: of("/objectRef/apiGroup").unwrap_or_default(),
+        resource: of("/objectRef/resource").unwrap_or_default(),
+        subresource: of("/objectRef/subresource").unwrap_or_default(),
+    };
+    let uri = of("/requestURI").unwrap_or_default();
+    ignore_failures(event, &uri)?;
+    let user = of("/impersonatedUser/username").or_else(|| of("/user/username"));
+    let user = user.unwrap_or_default();
+    let agent = of("/userAgent").unwrap_or_default();
+    let name = of("/objectRef/name")
+        .or_else(|| of("/requestObject/metadata/name"))
+        .or_else(|| of("/responseObject/metadata/name"));
+    let release = name.as_deref().and_then(release);
+    let tool = match release {
+        Some(_) => Tool::Automation("Helm".to_owned()),
+        None => tool(&agent),
+    };
+    let who = who(&user);
+    ignore_noise(&verb, &target, &user, &who, &tool)?;
+    let namespace = of("/objectRef/namespace");
+    let id = of("/auditID").ok_or_else(|| unreadable("the event has no auditID"))?;
+    let restarts = uri.contains("fieldManager=kubectl-rollout");
+    let (what, resource) = match release {
+        Some((release, revision)) => (
+            helm(&verb).to_owned(),
+            Some(format!("{release} (revision {revision})")),
+        ),
+        None if restarts => (format!("Restart {}", target.noun()), name.clone()),
+        None => (target.what(&verb), name.clone()),
+    };
+    let service = match release {
+        Some((release, _)) => Some(release.to_owned()),
+        None => resource.clone().filter(|_| target.is_workload()),
+    };
+    Ok(Told {
+        at: time(event, "/requestReceivedTimestamp")
+            .or_else(|| time(event, "/stageTimestamp"))
+            .unwrap_or(received.at),
+        progress: CallProgress::Succeeded,
+        // Old revisions are removed by every release.
+        deletes: release.is_none() && deletes(&verb),
+        place: namespace
+            .as_ref()
+            .map(|name| format!(" in {name}"))
+            .unwrap_or_default(),
+        services: service.into_iter().collect(),
+        places: namespace
+            .iter()
+            .chain(&cluster)
+            .chain(&resource)
+            .cloned()
+            .collect(),
+        links: Vec::new(),
+        scope: cluster.unwrap_or_else(|| "cluster".to_owned()),
+        area: target.area(),
+        method: target.method(&verb),
+        region: namespace,
+        who,
+        tool,
+        what,
+        resource,
+        id,
+    }
+    .into())
+}
+
+/// Sorts out what changed nothing, whatever it was about.
+fn ignore_failures(event: &Value, uri: &str) -> Result<(), NoCall> {
+    let code = text(event, "/responseStatus/code").and_then(|code| code.parse::<u16>().ok());
+    if code.is_some_and(|code| code >= 300) {
+        return ignored("requests that failed are no changes");
+    }
+    let dry_run = list(event, "/requestObject/dryRun");
+    if uri.contains("dryRun=") || !dry_run.is_empty() {
+        return ignored("dry runs are no changes");
+    }
+    Ok(())
+}
+
+/// Sorts out requests by what they were for and who made them.
+pub(super) fn ignore_noise(
+    verb: &str,
+    target: &Target,
+    user: &str,
+    who: &Who,
+    tool: &Tool,
+) -> Result<(), NoCall> {
+    if !matches!(
+        verb,
+        "create" | "update" | "patch" | "delete" | "deletecollection"
+    ) {
+        return ignored("requests that only read are no changes");
+    }
+    if target.resource.is_empty() {
+        return ignored("requests for no resource are no changes");
+    }
+    if matches!(
+        target.resource.as_str(),
+        "leases" | "events" | "endpoints" | "endpointslices"
+    ) {
+        return ignored(format!("{} are no changes", target.resource));
+    }
+    if target.resource.ends_with("reviews") || target.subresource == "token" {
+        return ignored("tokens and reviews of access are no changes");
+    }
+    if matches!(
+        target.subresource.as_str(),
+        "status" | "binding" | "proxy" | "portforward" | "log" | "attach"
+    ) {
+        return ignored(format!(
+            "requests for {} are no changes",
+            target.subresource
+        ));
+    }
+    if is_controller(user) {
+        return ignored("what controllers write for themselves is no change");
+    }
+    let is_made_by_controllers = matches!(
+        target.resource.as_str(),
+        "pods" | "replicasets" | "controllerrevisions"
+    ) || target.is_custom();
+    if is_made_by_controllers && !who.is_person && *tool == Tool::Other {
+        return ignored("pods and custom resources that controllers write are no changes");
+    }
+    Ok(())
+}
+
+/// Returns whether a user is a part of the cluster itself.
+fn is_controller(user: &str) -> bool {
+    if let Some(account) = user.strip_prefix("system:serviceaccount:") {
+        return ["kube-", "openshift-", "gke-"]
+            .iter()
+            .any(|start| account.starts_with(start));
+    }
+    user.starts_with("system:") && user != "system:admin"
+        || user.starts_with("eks:")
+        || matches!(user, "" | "aksService" | "acsService" | "kube-apiserver")
+}
+
+/// Returns who a user is.
+pub(super) fn who(user: &str) -> Who {
+    match user.strip_prefix("system:serviceaccount:") {
+        Some(account) => Who::machine(format!("service account {}", account.replace(':', "/"))),
+        // An ARN, or the name that an identity provider adds its address to.
+        None => match user
+            .rsplit(['/', '#'])
+            .next()
+            .filter(|name| !name.is_empty())
+        {
+            Some("system:admin") | None => Who::person(user),
+            Some(name) => Who::named(name.strip_prefix("oidc:").unwrap_or(name)),
+        },
+    }
+}
+
+/// Returns the tool of a user agent.
+pub(super) fn tool(agent: &str) -> Tool {
+    tool_of(agent, ("kubectl", &["kubectl"]))
+}
+
+/// Returns the name and the revision of the Helm release that a secret or a config map is.
+fn release(name: &str) -> Option<(&str, &str)> {
+    name.strip_prefix("sh.helm.release.v1.")?.rsplit_once(".v")
+}
+
+/// Returns what Helm does when it writes the record of a revision.
+fn helm(verb: &str) -> &'static str {
+    match verb {
+        "create" => "Deploy Helm release",
+        "update" | "patch" => "Update Helm release",
+        _ => "Delete record of Helm release",
+    }
+}
+
+impl Target {
+    /// Returns what one of it is called: `deployment`, `config map`.
+    pub(super) fn noun(&self) -> String {
+        const COMPOUNDS: [(&str, &str); 19] = [
+            ("clusterrolebindings", "cluster role binding"),
+            ("clusterroles", "cluster role"),
+            ("configmaps", "config map"),
+            ("cronjobs", "cron job"),
+            ("customresourcedefinitions", "custom resource definition"),
+            ("daemonsets", "daemon set"),
+            ("horizontalpodautoscalers", "horizontal pod autoscaler"),
+            ("ingressclasses", "ingress class"),
+            (
+                "mutatingwebhookconfigurations",
+                "mutating webhook configuration",
+            ),
+            ("networkpolicies", "network policy"),
+            ("persistentvolumeclaims", "persistent volume claim"),
+            ("persistentvolumes", "persistent volume"),
+            ("poddisruptionbudgets", "pod disruption budget"),
+            ("priorityclasses", "priority class"),
+            ("rolebindings", "role binding"),
+            ("serviceaccounts", "service account"),
+            ("statefulsets", "stateful set"),
+            ("storageclasses", "storage class"),
+            (
+                "validatingwebhookconfigurations",
+                "validating webhook configuration",
+            ),
+        ];
+        let compound = COMPOUNDS
+            .iter()
+            .find(|(plural, _)| *plural == self.resource);
+        compound.map_or_else(|| singular(&self.resource), |(_, noun)| (*noun).to_owned())
+    }
+
+    /// Returns what was done to one of it.
+    pub(super) fn what(&self, verb: &str) -> String {
+        let noun = self.noun();
+        match (self.subresource.as_str(), verb) {
+            ("scale", _) => format!("Scale {noun}"),
+            ("exec", _) => format!("Run a command in {noun}"),
+            ("eviction", _) => format!("Evict {noun}"),
+            ("approval", _) => format!("Approve {noun}"),
+            (_, "patch") => format!("Update {noun}"),
+            (_, "deletecollection") => format!("Delete every {noun}"),
+            _ => format!("{} {noun}", sentence(verb)),
+        }
+    }
+
+    /// Returns the words for a line: `patch deployments/scale`.
+    pub(super) fn method(&self, verb: &str) -> String {
+        match self.subresource.as_str() {
+            "" => format!("{verb} {}", self.resource),
+            subresource => format!("{verb} {}/{subresource}", self.resource),
+        }
+    }
+
+    /// Returns its API group, by which sessions are summed up.
+    pub(super) fn area(&self) -> String {
+        match self.group.as_str() {
+            "" => "core".to_owned(),
+            group => group.split('.').next().unwrap_or_default().to_owned(),
+        }
+    }
+
+    /// Returns whether it runs a service.
+    pub(super) fn is_workload(&self) -> bool {
+        matches!(
+            self.resource.as_str(),
+            "deployments" | "statefulsets" | "daemonsets" | "cronjobs"
+        )
+    }
+
+    /// Returns whether its kind was added to the cluster.
+    fn is_custom(&self) -> bool {
+        self.group.contains('.') && !self.group.ends_with(".k8s.io")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use changelog_core::SourceKind;
+    use serde_json::json;
+
+    use super::*;
+    use crate::kinds::testing::{changes_of, reading_of};
+
+    const KIND: SourceKind = SourceKind::Kubernetes;
+
+    fn event(verb: &str, resource: &str, name: &str, user: &str) -> Value {
+        let group = match resource {
+            "deployments" | "replicasets" => "apps",
+            "rollouts" => "argoproj.io",
+            _ => "",
+        };
+        json!({
+            "kind": "Event", "apiVersion": "audit.k8s.io/v1", "level": "RequestResponse",
+            "auditID": format!("{verb}-{resource}-{name}"), "stage": "ResponseComplete",
+            "requestURI": "/apis/x?fieldManager=kubectl-client-side-apply", "verb": verb,
+            "user": { "username": user, "groups": ["system:authenticated"] },
+            "userAgent": "kubectl/v1.31.0 (linux/amd64)",
+            "objectRef": { "resource": resource, "namespace": "shop-prod", "name": name, "apiGroup": group },
+            "responseStatus": { "code": 200 },
+            "requestObject": { "metadata": { "name": name, "annotations": { "a": "hunter2" } }, "data": { "k": "hunter2" } },
+            "annotations": { "a": "hunter2" },
+            "requestReceivedTimestamp": "2026-11-20T10:00:00.000000Z",
+        })
+    }
+
+    fn changes_in(events: &[Value]) -> Vec<crate::ObservedChange> {
+        let body = json!({ "kind": "EventList", "apiVersion": "audit.k8s.io/v1", "items": events });
+        let request = (vec![], body.to_string());
+        let changes = changes_of(&KIND, &Settings::default(), &[request.clone(), request]);
+        assert!(!format!("{changes:?}").contains("hunter2"));
+        changes
+    }
+
+    #[test]
+    fn one_kubectl_apply_is_one_change() {
+        let changes = changes_in(&[
+            event("patch", "deployments", "payments", "ada"),
+            event("create", "configmaps", "settings", "ada"),
+            json!("nothing"),
+        ]);
+        assert_eq!(changes.len(), 1);
+        assert_eq!(changes[0].services, ["payments"]);
+        assert_eq!(
+            Value::Object(changes[0].fields.clone()),
+            json!({
+                "title": "kubectl by ada: 2 calls, apps and core",
+                "description": "- `patch deployments payments (shop-prod)`\n- `create configmaps settings (shop-prod)`",
+                "risk_level": "medium", "status": "completed", "outcome": "succeeded",
+                "occurred_at": "2026-11-20T10:00:00.000Z",
+                "started_at": "2026-11-20T10:00:00.000Z",
+                "ended_at": "2026-11-20T10:00:00.000Z",
+                "environment": "prod", "on_behalf_of": "ada",
+                "tags": ["kubernetes", "by-hand"], "links": [],
+            })
+        );
+    }
+
+    #[test]
+    fn titles_tell_who_did_what_with_what() {
+        let with = |event: Value, pointer: &str, value: &str| {
+            let mut event = event;
+            if let Some((parent, name)) = pointer.rsplit_once('/') {
+                event.pointer_mut(parent).unwrap()[name] = value.into();
+            }
+            event
+        };
+        let scale = event("patch", "deployments", "payments", "ada");
+        for (event, title) in [
+            (
+                event(
+                    "deletecollection",
+                    "configmaps",
+                    "",
+                    "arn:aws:iam::1:user/ada",
+                ),
+                "Delete every config map in shop-prod by ada via kubectl",
+            ),
+            (
+                with(scale.clone(), "/objectRef/subresource", "scale"),
+                "Scale deployment payments in shop-prod by ada via kubectl",
+            ),
+            (
+                with(
+                    scale.clone(),
+                    "/requestURI",
+                    "/x?fieldManager=kubectl-rollout",
+                ),
+                "Restart deployment payments in shop-prod by ada via kubectl",
+            ),
+            (
+                with(scale, "/userAgent", "okhttp/4"),
+                "Update deployment payments in shop-prod by ada",
+            ),
+            (
+                event(
+                    "create",
+                    "rollouts",
+                    "payments",
+                    "system:serviceaccount:ci:deployer",
+                ),
+                "Create rollout payments in shop-prod by service account ci/deployer via kubectl",
+            ),
+            (
+                event("create", "secrets", "sh.helm.release.v1.shop.v12", "ada"),
+                "Deploy Helm release shop (revision 12) in shop-prod by ada via Helm",
+            ),
+        ] {
+            let changes = changes_in(&[event]);
+            assert_eq!(changes[0].fields["title"], title);
+        }
+    }
+
+    #[test]
+    fn what_changes_nothing_is_ignored_with_a_reason() {
+        let plain = || event("update", "deployments", "payments", "ada");
+        let set = |pointer: &str, value: Value| {
+            let mut event = plain();
+            let (parent, name) = pointer.rsplit_once('/').unwrap();
+            event.pointer_mut(parent).unwrap()[name] = value;
+            event
+        };
+        let controller = "what controllers write for themselves is no change";
+        let tokens = "tokens and reviews of access are no changes";
+        let mut operator = event(
+            "update",
+            "rollouts",
+            "payments",
+            "system:serviceaccount:argo:rollouts",
+        );
+        operator["userAgent"] = "rollouts-controller/v0.0.0".into();
+        for (event, reason) in [
+            (
+                set("/stage", json!("RequestReceived")),
+                "requests are changes once complete, not at RequestReceived",
+            ),
+            (
+                set("/responseStatus/code", json!(409)),
+                "requests that failed are no changes",
+            ),
+            (
+                set("/requestURI", json!("/x?dryRun=All")),
+                "dry runs are no changes",
+            ),
+            (
+                set("/verb", json!("list")),
+                "requests that only read are no changes",
+            ),
+            (
+                set("/objectRef/subresource", json!("status")),
+                "requests for status are no changes",
+            ),
+            (
+                set("/objectRef", json!({})),
+                "requests for no resource are no changes",
+            ),
+            (
+                event("update", "leases", "a", "ada"),
+                "leases are no changes",
+            ),
+            (event("create", "subjectaccessreviews", "", "ada"), tokens),
+            (
+                event(
+                    "update",
+                    "deployments",
+                    "a",
+                    "system:serviceaccount:kube-system:a",
+                ),
+                controller,
+            ),
+            (event("update", "nodes", "a", "system:node:a"), controller),
+            (
+                operator,
+                "pods and custom resources that controllers write are no changes",
+            ),
+        ] {
+            let reading = reading_of(&KIND, &Settings::default(), &[], &event.to_string()).unwrap();
+            assert_eq!(reading, Reading::ignored(reason));
+        }
+    }
+
+    #[test]
+    fn exports_of_aks_name_the_cluster() {
+        let log = event("delete", "services", "web", "ada");
+        let export = json!({ "records": [{
+            "category": "kube-audit-admin", "properties": { "log": log.to_string() },
+            "resourceId": "/SUBSCRIPTIONS/1/RESOURCEGROUPS/A/PROVIDERS/MICROSOFT.CONTAINERSERVICE/MANAGEDCLUSTERS/LIVE",
+        }] });
+        let reading = reading_of(&KIND, &Settings::default(), &[], &export.to_string()).unwrap();
+        match reading.observations.as_slice() {
+            [crate::Observation::Call(call)] => assert_eq!(call.scope, "live"),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_is_no_event_is_unreadable() {
+        for body in ["", "{", "{}", "7", r#"{"properties":{"log":"{"}}"#] {
+            assert!(
+                reading_of(&KIND, &Settings::default(), &[], body).is_err(),
+                "{body}"
+            );
+        }
+    }
+}
