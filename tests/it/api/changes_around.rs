@@ -181,13 +181,11 @@ async fn suspects_are_ranked_with_their_reasons(app: TestApp) {
     assert_eq!(key.get(&nobody).await.body(200)["considered"], 9);
     let other = app.second_organization();
     let theirs = app.with_key(&other.key).get(&query).await.body(200);
+    assert_eq!(theirs["data"], json!([]));
+    assert_eq!(theirs["considered"], 0);
     assert_eq!(
-        (&theirs["data"], &theirs["considered"], &theirs["facets"]),
-        (
-            &json!([]),
-            &json!(0),
-            &json!({ "services": [], "environments": [] })
-        )
+        theirs["facets"],
+        json!({ "services": [], "environments": [] })
     );
     // The default time is now.
     change_now(&key).await;

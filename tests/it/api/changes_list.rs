@@ -133,10 +133,8 @@ async fn a_page_past_the_end_is_empty(app: TestApp) {
         let path = format!("/api/changes?per_page=2&page={page}");
         let body = key.get(&path).await.body(200);
         assert_eq!(body["data"], json!([]), "{page}");
-        assert_eq!(
-            (&body["count"], &body["total_pages"]),
-            (&json!(3), &json!(2))
-        );
+        assert_eq!(body["count"], 3);
+        assert_eq!(body["total_pages"], 2);
         assert_eq!(body["page"].to_string(), page);
     }
     // Numbers of more than 64 bits become the maximum.

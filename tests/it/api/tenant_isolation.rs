@@ -99,10 +99,8 @@ async fn records_of_another_organization_cannot_be_linked(app: TestApp) {
     }
     assert_eq!(other.get("/api/changes").await.body(200)["count"], 1);
     let change = other.get(&own).await.data(200);
-    assert_eq!(
-        (&change["service"], &change["host_ref"]),
-        (&Value::Null, &Value::Null)
-    );
+    assert_eq!(change["service"], Value::Null);
+    assert_eq!(change["host_ref"], Value::Null);
 }
 
 async fn records_of_another_organization_are_not_listed(app: TestApp) {

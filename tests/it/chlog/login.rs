@@ -328,10 +328,8 @@ async fn the_organization_of_the_key_is_shown(app: TestApp) {
     output.prints(&organization.name);
     let output = status(&["--json"], &organization.key).succeeds().json();
     assert_eq!(output["organization"]["name"], organization.name);
-    assert_eq!(
-        (&output["key_name"], &output["plan"]),
-        (&json!(KEY_NAME), &json!("pro"))
-    );
+    assert_eq!(output["key_name"], KEY_NAME);
+    assert_eq!(output["plan"], "pro");
     // What is not a key is not shown as one, and a short one not at all.
     for (key, shown) in [
         ("foo", "…"),

@@ -71,10 +71,8 @@ async fn a_backup_is_complete(app: TestApp) {
         .get("/api/changes?q=before&per_page=100")
         .await
         .body(200);
-    assert_eq!(
-        (&list["count"], list["data"].as_array().map(Vec::len)),
-        (&json!(40), Some(40))
-    );
+    assert_eq!(list["count"], 40);
+    assert_eq!(list["data"].as_array().map(Vec::len), Some(40));
     caller.change("in the copy").await;
     assert_eq!(key.get("/api/changes?q=copy").await.body(200)["count"], 0);
 }

@@ -92,10 +92,8 @@ async fn a_process_that_holds_the_write_lock_is_reported(app: TestApp) {
 
     let health = app.anonymous().get("/api/health").await.body(503);
     assert_eq!(keys(&health), ["db", "error", "status"]);
-    assert_eq!(
-        (&health["status"], &health["db"]),
-        (&json!("degraded"), &json!("reachable"))
-    );
+    assert_eq!(health["status"], "degraded");
+    assert_eq!(health["db"], "reachable");
     let error = health["error"].as_str().expect("a phrase");
     assert!(error.contains("blocked") && !error.contains('/'), "{error}");
     key.get("/api/changes").await.body(200);
