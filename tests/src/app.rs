@@ -308,13 +308,9 @@ impl TestApp {
 
 /// Signs in and returns the session cookie as a browser sends it.
 pub async fn sign_in(caller: &TestClient, email: &str, password: &str) -> String {
-    let answer = caller
-        .post_form("/sign-in", &[("email", email), ("password", password)])
-        .await;
+    let answer = caller.try_sign_in(email, password).await;
     answer.is(303);
-    let cookie = answer.header("set-cookie");
-    let (pair, _) = cookie.split_once(';').expect("a cookie with attributes");
-    pair.to_owned()
+    answer.cookie().to_owned()
 }
 
 /// Creates a folder with a database that has an organization.

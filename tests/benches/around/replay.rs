@@ -159,7 +159,7 @@ impl Replay<'_> {
                 query.append_pair("window_minutes", "10080");
             }
             let path = format!("/api/changes/around?{}", query.finish());
-            let answer = self.key.get(&path).await.body(200);
+            let answer = self.key.body(&path).await;
             let since: Timestamp = text(&answer["since"]).parse().map_err(|_| "no time")?;
             let outcome = Outcome {
                 ranked: self.position(&answer, incident),

@@ -337,10 +337,10 @@ async fn fixture(connection: &mut PgConnection, organization: Uuid) -> Fixture {
 pub(super) async fn assert_seeded(app: &TestApp, fixture: &Fixture) {
     let key = app.key();
     let path = format!("/api/changes/{}", fixture.change);
-    let change = key.get(&path).await.data(200);
+    let change = key.read(&path).await;
     assert_eq!(keys(&change), shapes::CHANGE);
     let count = async |query: String| {
-        let body = key.get(&format!("/api/changes?{query}")).await.body(200);
+        let body = key.body(&format!("/api/changes?{query}")).await;
         body["count"].as_u64().expect("a count")
     };
     assert_eq!(count(String::new()).await, 1_000_000);
@@ -373,7 +373,7 @@ pub(super) async fn assert_seeded(app: &TestApp, fixture: &Fixture) {
         count(by_word(&before)).await + count(by_word(&after)).await,
         all + count(by_word(&running)).await
     );
-    let Value::Array(services) = key.get("/api/services").await.data(200) else {
+    let Value::Array(services) = key.read("/api/services").await else {
         panic!("no list of services");
     };
     assert_eq!(services.len(), 5_000);

@@ -158,9 +158,9 @@ async fn suspects_are_ranked_with_their_reasons(app: TestApp) {
         assert_eq!(reasons(&around, title), [(points, words.to_owned())]);
     }
     let id = text(&first["change"]["id"]);
-    let detail = key.get(&format!("/api/changes/{id}")).await.data(200);
+    let detail = key.read(&format!("/api/changes/{id}")).await;
     assert_eq!(first["change"], detail);
-    assert_eq!(key.get(&query).await.body(200), around);
+    assert_eq!(key.body(&query).await, around);
 
     for (more, expected) in [
         (
@@ -173,14 +173,14 @@ async fn suspects_are_ranked_with_their_reasons(app: TestApp) {
             &["at the moment", "just before"],
         ),
     ] {
-        let around = key.get(&format!("{PATH}?at={AT}{more}")).await.body(200);
+        let around = key.body(&format!("{PATH}?at={AT}{more}")).await;
         assert_eq!(titles(&around), expected, "{more}");
     }
     // Unknown ids match nothing, and another organization sees nothing.
     let nobody = format!("{PATH}?at={AT}&host_id={0}&service_id={0}", Uuid::now_v7());
-    assert_eq!(key.get(&nobody).await.body(200)["considered"], 9);
+    assert_eq!(key.body(&nobody).await["considered"], 9);
     let other = app.second_organization();
-    let theirs = app.with_key(&other.key).get(&query).await.body(200);
+    let theirs = app.with_key(&other.key).body(&query).await;
     assert_eq!(theirs["data"], json!([]));
     assert_eq!(theirs["considered"], 0);
     assert_eq!(
@@ -189,7 +189,7 @@ async fn suspects_are_ranked_with_their_reasons(app: TestApp) {
     );
     // The default time is now.
     change_now(&key).await;
-    assert_eq!(titles(&key.get(PATH).await.body(200)), ["a moment ago"]);
+    assert_eq!(titles(&key.body(PATH).await), ["a moment ago"]);
 }
 
 async fn invalid_questions_are_refused(app: TestApp) {
@@ -255,7 +255,7 @@ async fn changes_are_judged_as_of_the_moment(app: TestApp) {
         change(&key, title, time, more).await;
     }
     let path = format!("{PATH}?at={AT}");
-    let around = key.get(&path).await.body(200);
+    let around = key.body(&path).await;
     assert_eq!(titles(&around)[0], "undone after");
     assert_eq!(around["considered"], 7);
     for (title, expected) in [
@@ -273,13 +273,13 @@ async fn changes_are_judged_as_of_the_moment(app: TestApp) {
             .collect();
         assert_eq!(reasons(&around, title), expected, "{title}");
     }
-    let planned = key.get(&format!("{path}&planned=true")).await.body(200);
+    let planned = key.body(&format!("{path}&planned=true")).await;
     assert_eq!(planned["considered"], 8);
     assert!(titles(&planned).contains(&"planned".to_owned()));
     // Earlier, what was undone at 11:55 was in progress or completed, and not suspected
     // by anyone yet.
     let earlier = format!("{PATH}?at=2026-03-01T11:30:00Z");
-    let earlier = key.get(&earlier).await.body(200);
+    let earlier = key.body(&earlier).await;
     let expected = (400, "rolled back 25 minutes later".to_owned());
     assert_eq!(reasons(&earlier, "undone before"), [expected]);
 
@@ -293,7 +293,7 @@ async fn changes_are_judged_as_of_the_moment(app: TestApp) {
         for patch in [json!({ "outcome": "undone" }), json!({ "impact": "none" })] {
             key.update(&of_change, patch).await;
         }
-        let again = key.get(&path).await.body(200);
+        let again = key.body(&path).await;
         let (points, text) = reasons(&again, title).remove(0);
         assert!(
             points == 400 && text.starts_with("rolled back "),
@@ -330,10 +330,7 @@ async fn related_services_and_symptoms_count(app: TestApp) {
     let body = json!({ "environment": "staging" });
     change(&key, "Revert \"own\"", "10:06", body).await;
     let query = format!("{PATH}?at={AT}&service_id={payments}&q=Card+timeout+of+the+card!");
-    let around = key
-        .get(&format!("{query}&environment=staging"))
-        .await
-        .body(200);
+    let around = key.body(&format!("{query}&environment=staging")).await;
     for (title, expected) in [
         ("own", &[(64, "same service: payments")][..]),
         (

@@ -26,7 +26,7 @@ async fn the_window_widens_until_something_of_weight_is_found(app: TestApp) {
         key.create("/api/changes", body).await;
     }
     let window = async |query: &str| {
-        let around = key.get(&format!("{PATH}?{query}")).await.body(200);
+        let around = key.body(&format!("{PATH}?{query}")).await;
         let minutes = around["window_minutes"].as_u64().expect("a number");
         let since = text(&around["since"]);
         (minutes, around["widened"] == true, since, titles(&around))
@@ -106,7 +106,7 @@ async fn places_of_the_window_are_counted(app: TestApp) {
     ] {
         let minutes = (last - first + 1) * 60;
         let path = format!("{PATH}?at={at}&window_minutes={minutes}");
-        let facets = key.get(&path).await.body(200)["facets"].take();
+        let facets = key.body(&path).await["facets"].take();
         let happened = || (first..=last).filter(|hour| hour % 7 != 0);
         let mut expected: Vec<(usize, &String)> = (0..3)
             .map(|number| {
@@ -178,7 +178,7 @@ async fn places_next_to_a_burst_are_counted(app: TestApp) {
         ),
     ] {
         let path = format!("{PATH}?at={at}&window_minutes=1440");
-        let facets = key.get(&path).await.body(200)["facets"].take();
+        let facets = key.body(&path).await["facets"].take();
         let sum: usize = expected.iter().map(|(_, count)| count).sum();
         assert_eq!(facets["services"][0]["count"], sum, "{what}");
         let expected: Vec<Value> = expected
@@ -244,7 +244,7 @@ async fn related_changes_are_found_among_many(app: TestApp) {
     }
     let query =
         format!("{PATH}?at={AT}&service_id={payments}&host_id={host}&q=timeouts+time&limit=100");
-    let around = key.get(&query).await.body(200);
+    let around = key.body(&query).await;
     let found = titles(&around);
     for title in [
         "own",
@@ -262,10 +262,7 @@ async fn related_changes_are_found_among_many(app: TestApp) {
     assert_eq!(around["complete"], false);
     let all = key.get(&format!("{query}&window_minutes=180")).await;
     assert_eq!(all.body(200)["complete"], false);
-    let none = key
-        .get(&format!("{query}&window_minutes=179"))
-        .await
-        .body(200);
+    let none = key.body(&format!("{query}&window_minutes=179")).await;
     assert_eq!(none["considered"], 0);
     assert_eq!(none["complete"], true);
 }

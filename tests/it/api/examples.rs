@@ -4,10 +4,11 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use changelog_client::{Client, Error};
+use changelog_client::Error;
 use futures_util::future::LocalBoxFuture;
 use serde_json::{Value, json};
 
+use super::sdk;
 use changelog_tests::openapi::Document;
 use changelog_tests::{TestApp, on_one, programs, run, signal, text};
 
@@ -86,9 +87,8 @@ fn documented(document: &Document) -> Vec<(String, String, String)> {
 }
 
 async fn page(app: &TestApp) -> String {
-    let page = app.anonymous().get("/api/docs").await;
-    page.is(200);
-    page.text
+    let page = app.anonymous().page("/api/docs").await;
+    page
 }
 
 async fn every_operation_has_examples(app: TestApp) {
@@ -233,11 +233,7 @@ async fn examples_with_curl_and_chlog_run(app: TestApp) {
 async fn examples_in_rust_run(app: TestApp) {
     let page = page(&app).await;
     let records = Records::of(&app).await;
-    let client = Client::builder()
-        .url(app.url())
-        .api_key(app.organization.key.clone())
-        .build();
-    let client = &client.expect("a client");
+    let client = &sdk::client(&app);
     let change = records.change.parse().expect("an id");
     let host = records.host.parse().expect("an id");
     let service = records.service.parse().expect("an id");

@@ -68,7 +68,7 @@ async fn hosts_are_edited(app: TestApp) {
     let id = text(&host["id"]);
     let line = update(&format!("{id} --clear roles --platform aws")).succeeds();
     assert_eq!(line.stdout, format!("{id}  web-2\n"));
-    let host = app.key().get(&format!("/api/hosts/{id}")).await.data(200);
+    let host = app.key().read(&format!("/api/hosts/{id}")).await;
     assert_eq!(host["roles"], json!([]));
     update("web-2").exits_with(2);
     update("web-2 --os x --clear os").exits_with(2);

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::chlog::{ChlogOutput, Line, chlog, newest};
+use crate::chlog::{ChlogOutput, Line, chlog, count, newest};
 use changelog_tests::{TestApp, each, keys, on_one, shapes, text};
 
 on_one!(
@@ -19,11 +19,6 @@ on_one!(
 
 fn piped(app: &TestApp, line: &(impl Line + ?Sized), input: &str) -> ChlogOutput {
     ChlogOutput::of(app.chlog().args(line.words()).write_stdin(input))
-}
-
-async fn count(app: &TestApp) -> u64 {
-    let list = app.key().get("/api/changes").await.body(200);
-    list["count"].as_u64().expect("a count")
 }
 
 async fn a_change_is_recorded_with_all_fields(app: TestApp) {
@@ -92,7 +87,7 @@ async fn several_services_and_outcomes_are_recorded(app: TestApp) {
     let several = "log Both --service search,payments --service ' SEARCH ' \
         --create-missing --ended-at 2026-01-02T03:00:00Z --outcome succeeded";
     chlog(&app, several).succeeds();
-    let list = app.key().get("/api/changes?text=both").await.body(200);
+    let list = app.key().body("/api/changes?text=both").await;
     let both = &list["data"][0];
     assert_eq!(each(&both["services"], "name"), ["search", "Payments"]);
     assert_eq!(both["ended_at"], "2026-01-02T03:00:00.000Z");
@@ -188,17 +183,14 @@ async fn missing_services_and_hosts_are_created_on_request(app: TestApp) {
     }
     let key = app.key();
     assert_eq!(
-        each(&key.get("/api/services").await.data(200), "name"),
+        each(&key.read("/api/services").await, "name"),
         ["brand-new"]
     );
-    assert_eq!(
-        each(&key.get("/api/hosts").await.data(200), "hostname"),
-        ["web-9"]
-    );
+    assert_eq!(each(&key.read("/api/hosts").await, "hostname"), ["web-9"]);
     // A refused change creates no service.
     chlog(&app, "log ab --service other --create-missing").exits_with(6);
     assert_eq!(
-        each(&key.get("/api/services").await.data(200), "name"),
+        each(&key.read("/api/services").await, "name"),
         ["brand-new"]
     );
     // A similar name is suggested.
@@ -220,7 +212,7 @@ async fn a_dry_run_sends_nothing(app: TestApp) {
     chlog(&app, "log ab --dry-run").exits_with(6);
     chlog(&app, "log Deploy --service nobody --dry-run").exits_with(3);
     assert_eq!(count(&app).await, 0);
-    assert_eq!(app.key().get("/api/hosts").await.data(200), json!([]));
+    assert_eq!(app.key().read("/api/hosts").await, json!([]));
 }
 
 async fn one_idempotency_key_creates_one_change(app: TestApp) {

@@ -2,8 +2,6 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use serde_json::json;
-
 use crate::chlog::ChlogOutput;
 use changelog_tests::{KEY_NAME, TestApp, assert_contains, assert_lacks, keys, on_one, text};
 
@@ -196,9 +194,9 @@ async fn a_profile_of_the_command_line_overrides_the_environment(app: TestApp) {
         .env("CHLOG_API_KEY", &app.organization.key)
         .args(["--profile", "new", "import", "-"]);
     ChlogOutput::of(command.write_stdin(export)).succeeds();
-    let copied = app.with_key(&other.key).get("/api/changes").await.body(200);
+    let copied = app.with_key(&other.key).body("/api/changes").await;
     assert_eq!(copied["count"], 1);
-    let own = app.key().get("/api/changes").await.body(200);
+    let own = app.key().body("/api/changes").await;
     assert_eq!(own["count"], 1);
     let status = exported(&["--profile", "new", "auth", "status", "--json"]).succeeds();
     assert_eq!(status.json()["url"], url);

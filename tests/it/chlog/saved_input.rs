@@ -5,7 +5,6 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use portable_pty::CommandBuilder;
-use serde_json::json;
 
 use crate::chlog::run::{run_interactively, run_on_terminal, set_terminal_environment};
 use crate::chlog::spool::title_counts;

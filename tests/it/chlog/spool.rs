@@ -72,7 +72,7 @@ pub(crate) async fn title_counts(app: &TestApp) -> BTreeMap<String, usize> {
     let mut title_counts = BTreeMap::new();
     for page in 1.. {
         let path = format!("/api/changes?per_page=100&page={page}");
-        let list = app.key().get(&path).await.body(200);
+        let list = app.key().body(&path).await;
         let changes = list["data"].as_array().expect("a list");
         if changes.is_empty() {
             break;
@@ -163,7 +163,7 @@ async fn later_commands_send_spooled_changes(app: TestApp) {
     let output = chlog_through(&app, &proxy, "log 'The first that gets through'").succeeds();
     assert_eq!(output.stderr, "sent 3 changes from the queue\n");
     output.prints("The first that gets through");
-    let list = app.key().get("/api/changes").await.body(200);
+    let list = app.key().body("/api/changes").await;
     let all = list["data"].as_array().expect("a list");
     let in_order: Vec<_> = all.iter().map(|change| &change["title"]).collect();
     // Ordered by time of the change, not of arrival.

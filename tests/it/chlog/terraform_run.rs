@@ -8,8 +8,8 @@ use std::process::{Command, Stdio};
 use changelog_core::Timestamp;
 use serde_json::{Value, json};
 
-use super::terraform::{assert_nothing_planted, count, fixture};
-use crate::chlog::{ChlogOutput, chlog, newest};
+use super::terraform::{assert_nothing_planted, fixture};
+use crate::chlog::{ChlogOutput, chlog, count, newest};
 use changelog_tests::{TestApp, assert_contains, assert_lacks, installed, on_one, programs, text};
 
 on_one!(
@@ -141,7 +141,7 @@ async fn real_runs_send_no_secrets(app: TestApp) {
             output.stderr
         );
     }
-    let list = app.key().get("/api/changes?tag=terraform").await.body(200);
+    let list = app.key().body("/api/changes?tag=terraform").await;
     assert!(list["count"].as_u64() >= Some(7), "{list}");
     assert!(
         list.to_string().contains("local-exec provisioner error"),
@@ -187,7 +187,7 @@ async fn a_run_ends_as_terraform_does(app: TestApp) {
     assert_eq!(newest(&app).await["title"], "terraform apply: 1 added");
     // A second apply changes nothing.
     let output = module.shell(&format!("{run} apply -auto-approve"), &[], "");
-    assert!(output.succeeds().stderr.contains("nothing was recorded"));
+    output.succeeds().says("nothing was recorded");
     assert_eq!(count(&app).await, 1);
     // From another folder, with JSON events on standard output.
     let elsewhere = format!(

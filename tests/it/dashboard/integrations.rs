@@ -87,7 +87,7 @@ async fn a_webhook_is_connected_once(app: TestApp) {
     let id = between(id, "", "\"");
     let keys = app.anonymous();
     let path = format!("/.well-known/changelog-webhook-keys/{id}");
-    let published = keys.get(&path).await.body(200);
+    let published = keys.body(&path).await;
     assert_eq!(published["keys"][0], format!("whpk_{key}"));
     assert_eq!(published.as_object().expect("an object").len(), 1);
     let slack = [
@@ -411,10 +411,7 @@ async fn a_connection_is_edited(app: TestApp) {
     for gone in ["value=\"abc\"", "value=\"4\"", "<bdi>payments</bdi>"] {
         assert!(!page.contains(gone), "{gone}: {page}");
     }
-    let log = owner
-        .get("/api/activity?resource=integration")
-        .await
-        .body(200);
+    let log = owner.body("/api/activity?resource=integration").await;
     let change = &log["items"][0]["metadata"]["changes"]["filter"];
     assert_eq!(change["from"]["service_ids"][0], Value::from(service));
     assert_eq!(change["to"]["min_risk"], "high");

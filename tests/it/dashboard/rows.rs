@@ -225,9 +225,8 @@ async fn lists_of_services_are_searched_and_sorted(app: TestApp) {
         ("/hosts?q=pay", vec!["Payments-api", "payments-web"]),
         ("/hosts?sort=last", vec![]),
     ] {
-        let page = owner.get(path).await;
-        page.is(200);
-        let rows = page.text.split("<td class=\"name\">").skip(1);
+        let page = owner.page(path).await;
+        let rows = page.split("<td class=\"name\">").skip(1);
         let names: Vec<&str> = rows
             .map(|row| super::between(row, "<bdi>", "</bdi>"))
             .collect();

@@ -85,9 +85,8 @@ pub(super) async fn subscribe(browser: &TestClient, service: &str, risk: &str, m
 
 /// Returns the number of unread notifications in the bar.
 async fn unread(browser: &TestClient) -> String {
-    let page = browser.get("/upcoming").await;
-    page.is(200);
-    match page.text.split_once("class=\"unread\"") {
+    let page = browser.page("/upcoming").await;
+    match page.split_once("class=\"unread\"") {
         Some((_, link)) => between(link, ">", "<").to_owned(),
         None => String::new(),
     }
@@ -95,9 +94,8 @@ async fn unread(browser: &TestClient) -> String {
 
 /// Returns the titles of a section of the page of notifications.
 async fn titles(browser: &TestClient, section: &str) -> Vec<String> {
-    let page = browser.get("/notifications").await;
-    page.is(200);
-    let Some((_, rest)) = page.text.split_once(&format!("id=\"{section}\">")) else {
+    let page = browser.page("/notifications").await;
+    let Some((_, rest)) = page.split_once(&format!("id=\"{section}\">")) else {
         return Vec::new();
     };
     let (rest, _) = rest.split_once("</section>").expect("the end");
@@ -222,10 +220,7 @@ async fn notifications_end_with_the_membership(app: TestApp) {
     let fields = [("name", "Grace"), ("password", super::PASSWORD)];
     let answer = app.anonymous().post_form(&link, &fields).await;
     answer.is(303);
-    let (cookie, _) = answer
-        .header("set-cookie")
-        .split_once(';')
-        .expect("a cookie");
+    let cookie = answer.cookie();
     let again = app.anonymous().with("cookie", cookie);
     assert!(titles(&again, "unread").await.is_empty());
     change(&app, &payments, "Later", "low").await;

@@ -42,9 +42,8 @@ async fn overdue_changes_come_first_and_overlaps_are_named(app: TestApp) {
         });
         key.create("/api/changes", body).await;
     }
-    let page = owner.get("/upcoming").await;
-    page.is(200);
-    let (before, days) = page.text.split_once("class=\"day\"").expect("a day");
+    let page = owner.page("/upcoming").await;
+    let (before, days) = page.split_once("class=\"day\"").expect("a day");
     let overdue = between(before, "data-live=\"overdue\"", "</section>");
     assert_contains(&overdue, "Late");
     assert_lacks(&overdue, "Switch");

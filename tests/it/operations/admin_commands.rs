@@ -39,10 +39,7 @@ async fn organizations_are_created_and_listed(app: TestApp) {
     // A key of the new organization works at once.
     let key = app.admin(&["key", "create", "--org", "Initech", "--name", "ci"]);
     assert_eq!(key["organization_id"], organization["id"]);
-    app.with_key(&text(&key["key"]))
-        .get("/api/hosts")
-        .await
-        .data(200);
+    app.with_key(&text(&key["key"])).read("/api/hosts").await;
     let key = app.admin(&["key", "create", "--org", "Hooli", "--name", "ci"]);
     let answer = app.with_key(&text(&key["key"])).get("/api/hosts").await;
     answer.problem(403, "plan_required");
@@ -75,7 +72,7 @@ async fn owners_are_created_with_organizations(app: TestApp) {
     )
     .await;
     let browser = app.anonymous().with("cookie", &cookie);
-    browser.get("/api/activity").await.body(200);
+    browser.body("/api/activity").await;
     // An email address has one account.
     let again = [
         "org",
@@ -166,10 +163,7 @@ async fn keys_are_revoked_once(app: TestApp) {
     let again = app.admin(&["key", "list", "--org", &app.organization.id]);
     assert_eq!(again[1]["revoked_at"], list[1]["revoked_at"]);
     let browser = app.browser().await;
-    let entries = browser
-        .get("/api/activity?resource=api_key")
-        .await
-        .body(200);
+    let entries = browser.body("/api/activity?resource=api_key").await;
     let revoked = each(&entries["items"], "action");
     let revoked = revoked
         .iter()

@@ -42,7 +42,7 @@ async fn a_clock_set_back_before_a_restart_revives_no_key_or_session(mut app: Te
     assert!(log.contains("--trust-clock"), "{log}");
     let id = app.key().change("recorded").await;
     let path = format!("/api/changes/{id}");
-    let change = app.key().get(&path).await.data(200);
+    let change = app.key().read(&path).await;
     changelog_tests::shapes::assert_recent(&change["created_at"]);
 
     // The operator states that the clock is right.
@@ -61,11 +61,10 @@ async fn times_in_the_future_are_corrected(app: TestApp) {
     let mut db = Db::open(app.engine, &app.database).await;
     let organization = &app.organization;
     let wrong = async || {
-        let fields = [
-            ("email", organization.email.as_str()),
-            ("password", "a wrong password"),
-        ];
-        app.anonymous().post_form("/sign-in", &fields).await
+        let anonymous = app.anonymous();
+        anonymous
+            .try_sign_in(&organization.email, "a wrong password")
+            .await
     };
 
     // A session that begins in the future.

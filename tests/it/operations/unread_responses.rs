@@ -54,8 +54,8 @@ async fn unread_responses_are_limited_per_organization(mut app: TestApp) {
     assert!(refused.contains("retry-after: 1\r\n"), "{refused}");
     assert!(refused.contains("application/problem+json"), "{refused}");
     // Small responses are sent, and the other organization has its own share.
-    app.key().get("/api/changes?per_page=1").await.body(200);
-    let list = app.with_key(&other.key).get(all).await.body(200);
+    app.key().body("/api/changes?per_page=1").await;
+    let list = app.with_key(&other.key).body(all).await;
     assert_eq!(list["count"], CHANGES);
     assert_eq!(list["data"].as_array().map(Vec::len), Some(CHANGES));
     assert_eq!(list["total_pages"], 1);
@@ -112,7 +112,7 @@ async fn downloads_wait_for_memory(mut app: TestApp) {
     }
     let until = Instant::now() + Duration::from_secs(2);
     while Instant::now() < until {
-        app.key().get("/api/changes?per_page=1").await.body(200);
+        app.key().body("/api/changes?per_page=1").await;
         let more = memory(&app).saturating_sub(before);
         assert!(more < 120, "40 unread downloads take {more} MiB");
     }
