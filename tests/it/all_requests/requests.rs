@@ -6,7 +6,6 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use reqwest::RequestBuilder;
 use serde_json::{Value, json};
-use sqlx::{Connection, PgConnection, SqliteConnection};
 use tokio::time::sleep;
 use uuid::Uuid;
 
@@ -324,14 +323,12 @@ async fn expire_idempotency_keys(app: &TestApp) {
     let organization: Uuid = app.organization.id.parse().expect("an id");
     match app.engine {
         Engine::Sqlite => {
-            let connection = SqliteConnection::connect(&app.database).await;
-            let mut connection = connection.expect("a database");
+            let mut connection = app.sqlite().await;
             let update = sqlx::query(statement).bind(organization);
             update.execute(&mut connection).await.expect("an update");
         }
         Engine::Postgres => {
-            let connection = PgConnection::connect(&app.database).await;
-            let mut connection = connection.expect("a database");
+            let mut connection = app.postgres().await;
             let update = sqlx::query(statement).bind(organization);
             update.execute(&mut connection).await.expect("an update");
         }

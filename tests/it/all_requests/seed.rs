@@ -3,7 +3,7 @@
 //! are found and counted.
 
 use serde_json::Value;
-use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use sqlx::{AssertSqlSafe, PgConnection};
 use uuid::Uuid;
 
 use super::fixture::Fixture;
@@ -277,8 +277,7 @@ pub(super) async fn fill(app: &TestApp) -> Fixture {
 /// Connects without checks of foreign keys, which are right, and without parallel
 /// workers, for other tests.
 async fn connect(app: &TestApp) -> PgConnection {
-    let connection = PgConnection::connect(&app.database).await;
-    let mut connection = connection.expect("a connection to PostgreSQL");
+    let mut connection = app.postgres().await;
     for setting in [
         "session_replication_role = replica",
         "maintenance_work_mem = '256MB'",

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use changelog_tests::shapes::{self, assert_id, assert_recent, assert_time};
-use changelog_tests::{KEY_NAME, TestApp, TestClient, each, keys, on_both, sign_in, text};
+use changelog_tests::{KEY_NAME, TestApp, TestClient, each, keys, on_both, text};
 
 on_both!(
     every_create_adds_one_entry,
@@ -378,13 +378,7 @@ async fn only_a_session_may_read_the_log(app: TestApp) {
             .key()
             .with("cookie", "changelog_session=0123456789abcdef");
         both.get(path).await.problem(401, "unauthorized");
-        let organization = &app.organization;
-        let cookie = sign_in(
-            &app.anonymous(),
-            &organization.email,
-            &organization.password,
-        )
-        .await;
+        let cookie = app.cookie_of(&app.organization).await;
         let both = app.with_key("chlog_wrong").with("cookie", &cookie);
         both.body(path).await;
         let among_others = format!("theme=dark; {cookie}; other=1");

@@ -21,7 +21,7 @@ pub(super) const PATH: &str = "/api/changes/around";
 /// Creates changes around an incident of the service payments on web-1 at noon.
 pub(super) async fn record(app: &TestApp) -> (String, String) {
     let key = app.key();
-    let service = key.create("/api/services", json!({ "name": "payments" }));
+    let service = key.service("payments");
     let service = service.await;
     let mut hosts = Vec::new();
     for (name, environment) in [("web-1", "prod"), ("web-2", "prod"), ("lab", "test")] {
@@ -60,6 +60,16 @@ pub(super) async fn record(app: &TestApp) -> (String, String) {
 pub(super) fn titles(around: &Value) -> Vec<String> {
     let changes = each(&around["data"], "change");
     changes.iter().map(|one| text(&one["title"])).collect()
+}
+
+/// Requires the reasons of the change with a title, with their points.
+#[track_caller]
+fn assert_reasons(around: &Value, title: &str, expected: &[(i64, &str)]) {
+    let expected: Vec<(i64, String)> = expected
+        .iter()
+        .map(|(points, text)| (*points, (*text).to_owned()))
+        .collect();
+    assert_eq!(reasons(around, title), expected, "{title}");
 }
 
 /// Returns the reasons of the change with a title, in words with their points, without
@@ -267,11 +277,7 @@ async fn changes_are_judged_as_of_the_moment(app: TestApp) {
         ("ended before", &[]),
         ("running", &[(20, "still in progress")]),
     ] {
-        let expected: Vec<(i64, String)> = expected
-            .iter()
-            .map(|(points, text)| (*points, (*text).to_owned()))
-            .collect();
-        assert_eq!(reasons(&around, title), expected, "{title}");
+        assert_reasons(&around, title, expected);
     }
     let planned = key.body(&format!("{path}&planned=true")).await;
     assert_eq!(planned["considered"], 8);
@@ -307,7 +313,7 @@ async fn related_services_and_symptoms_count(app: TestApp) {
     let key = app.key();
     let mut ids = Vec::new();
     for name in ["payments", "postgres", "checkout", "search", "card-vault"] {
-        ids.push(key.create("/api/services", json!({ "name": name })).await);
+        ids.push(key.service(name).await);
     }
     let [payments, postgres, checkout, search, cards] = &ids[..] else {
         unreachable!("five services");
@@ -358,11 +364,7 @@ async fn related_services_and_symptoms_count(app: TestApp) {
             ],
         ),
     ] {
-        let expected: Vec<(i64, String)> = expected
-            .iter()
-            .map(|(points, text)| (*points, (*text).to_owned()))
-            .collect();
-        assert_eq!(reasons(&around, title), expected, "{title}");
+        assert_reasons(&around, title, expected);
     }
 }
 

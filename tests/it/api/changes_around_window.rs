@@ -14,8 +14,7 @@ on_both!(
 
 async fn the_window_widens_until_something_of_weight_is_found(app: TestApp) {
     let key = app.key();
-    let service = json!({ "name": "payments" });
-    let service = key.create("/api/services", service).await;
+    let service = key.service("payments").await;
     for (title, at, service) in [
         ("elsewhere", "2026-03-01T11:00:00Z", None),
         ("two days ago", "2026-02-27T12:00:00Z", Some(&service)),
@@ -195,7 +194,7 @@ async fn related_changes_are_found_among_many(app: TestApp) {
     let key = app.key();
     let mut ids = Vec::new();
     for name in ["payments", "postgres", "search"] {
-        ids.push(key.create("/api/services", json!({ "name": name })).await);
+        ids.push(key.service(name).await);
     }
     let [payments, postgres, search] = &ids[..] else {
         unreachable!("three services");

@@ -38,8 +38,7 @@ fn at(ago: TimeDelta) -> String {
 
 async fn a_planned_change_that_is_started_moves_to_now(app: TestApp) {
     let key = app.key();
-    let service = json!({ "name": "payments" });
-    let service = key.create("/api/services", service).await;
+    let service = key.service("payments").await;
     let planned = json!({
         "title": "Switch payments", "service_id": service, "tags": ["switch"],
         "occurred_at": at(DAY * 6),

@@ -99,9 +99,9 @@ async fn changes_are_sent_as_they_are_recorded(app: TestApp) {
 
 async fn stream_filters_match_like_list_filters(app: TestApp) {
     let key = app.key();
-    let service = key.create("/api/services", json!({ "name": "payments" }));
+    let service = key.service("payments");
     let service = service.await;
-    let host = key.create("/api/hosts", json!({ "hostname": "web-1" }));
+    let host = key.host("web-1");
     let host = host.await;
     let beginning = open(&key, "").await.next().await.expect("a position").id;
     for body in [

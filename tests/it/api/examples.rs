@@ -87,8 +87,7 @@ fn documented(document: &Document) -> Vec<(String, String, String)> {
 }
 
 async fn page(app: &TestApp) -> String {
-    let page = app.anonymous().page("/api/docs").await;
-    page
+    app.anonymous().page("/api/docs").await
 }
 
 async fn every_operation_has_examples(app: TestApp) {
@@ -135,11 +134,8 @@ struct Records {
 impl Records {
     async fn of(app: &TestApp) -> Self {
         let key = app.key();
-        let service = json!({ "name": "payments" });
-        let service = key.create("/api/services", service).await;
-        let host = key
-            .create("/api/hosts", json!({ "hostname": "web-1" }))
-            .await;
+        let service = key.service("payments").await;
+        let host = key.host("web-1").await;
         let change = json!({
             "title": "Deploy payments 2.3.0", "service_id": service, "status": "in_progress",
             "risk_level": "high", "tags": ["deploy"],

@@ -88,8 +88,7 @@ async fn the_list_is_ordered_by_hostname(app: TestApp) {
     let key = app.key();
     let ordered = ["a", "a-1", "a-10", "a-2", "a0", "b", "z", "é"];
     for index in [3, 7, 0, 5, 2, 6, 1, 4] {
-        key.create("/api/hosts", json!({ "hostname": ordered[index] }))
-            .await;
+        key.host(ordered[index]).await;
     }
     let list = key.read("/api/hosts").await;
     assert_eq!(each(&list, "hostname"), ordered);

@@ -1,7 +1,7 @@
 //! A millisecond has room for a million changes of all organizations on SQLite.
 
 use serde_json::json;
-use sqlx::{Connection, SqliteConnection};
+use sqlx::Connection;
 
 use changelog_tests::{TestApp, each, on_sqlite};
 
@@ -20,9 +20,7 @@ COMMIT";
 
 async fn a_full_millisecond_is_refused_until_keys_are_free(app: TestApp) {
     app.second_organization();
-    let mut db = SqliteConnection::connect(&app.database)
-        .await
-        .expect("a connection");
+    let mut db = app.sqlite().await;
     let mut run = async |statement: &'static str| {
         let done = sqlx::raw_sql(statement).execute(&mut db).await;
         done.unwrap_or_else(|error| panic!("{statement}: {error}"));

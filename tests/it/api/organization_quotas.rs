@@ -45,7 +45,7 @@ async fn hosts_and_services_are_limited(mut app: TestApp) {
             .json(&json!({ field: "one too many" }));
         let problem = send(keyed).await.problem(403, "quota_exceeded");
         let detail = text(&problem["detail"]);
-        assert_contains(&detail, &format!("has {limit} "));
+        assert_contains(&detail, format!("has {limit} "));
         assert_contains(&detail, flag);
         let list = key.read(path).await;
         assert_eq!(list.as_array().map(Vec::len), Some(limit));

@@ -60,8 +60,7 @@ async fn the_list_is_ordered_by_name(app: TestApp) {
     let key = app.key();
     let ordered = ["aa", "aa-1", "aa-10", "aa-2", "ab", "zz", "éa"];
     for index in [6, 3, 0, 5, 2, 1, 4] {
-        key.create("/api/services", json!({ "name": ordered[index] }))
-            .await;
+        key.service(ordered[index]).await;
     }
     let list = key.read("/api/services").await;
     assert_eq!(each(&list, "name"), ordered);
@@ -152,9 +151,7 @@ async fn renaming_to_a_used_name_is_refused(app: TestApp) {
 
 /// Creates a service with nothing but a name, and returns its id.
 async fn named(app: &TestApp, name: &str) -> String {
-    app.key()
-        .create("/api/services", json!({ "name": name }))
-        .await
+    app.key().service(name).await
 }
 
 async fn services_depend_on_services(app: TestApp) {

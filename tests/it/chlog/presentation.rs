@@ -407,5 +407,5 @@ async fn watch_prints_earlier_changes_first(app: TestApp) {
     command.args(["watch", "--since", "1h", "--format", "table"]);
     let output = command.timeout(std::time::Duration::from_secs(3)).output();
     let output = String::from_utf8_lossy(&output.expect("chlog runs").stdout).into_owned();
-    assert_contains(&output, &format!("  {}  high", ids[1]));
+    assert_contains(&output, format!("  {}  high", ids[1]));
 }

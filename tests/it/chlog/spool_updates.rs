@@ -164,7 +164,7 @@ async fn a_queued_status_does_not_replace_a_later_one(app: TestApp) {
 async fn chlog_direct_tag(app: &TestApp, id: &str) {
     let patch = json!({ "tags": ["a", "other"] });
     let endpoint = format!("/api/changes/{id}");
-    app.key().patch(&endpoint, patch).await.body(200);
+    app.key().update(&endpoint, patch).await;
 }
 
 async fn an_update_of_a_rejected_change_waits_with_it(app: TestApp) {

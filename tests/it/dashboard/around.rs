@@ -169,10 +169,7 @@ async fn a_key_and_the_search_lead_to_the_suspects(app: TestApp, browser: Chromi
 async fn long_titles_and_names_are_cut(app: TestApp, browser: Chromium) {
     for n in [76, 79] {
         let name = format!("team-4-service-with-a-long-name-{n}");
-        let service = app
-            .key()
-            .create("/api/services", json!({ "name": name }))
-            .await;
+        let service = app.key().service(&name).await;
         let body = json!({
             "title": "x".repeat(300), "service_id": service, "status": "completed",
         });
@@ -551,8 +548,7 @@ async fn many_changes_are_counted_where_they_cannot_be_drawn(app: TestApp) {
         })
         .collect();
     for _ in 0..2 {
-        let body = json!({ "changes": changes });
-        key.post("/api/changes/bulk", body).await.is(201);
+        key.create_changes(&changes).await;
     }
     let owner = app.browser().await;
     let page = owner.get("/around?span=1h").await;

@@ -113,7 +113,7 @@ async fn several_services_are_recorded_and_changed(app: TestApp) {
     let (key, owner) = (app.key(), app.browser().await);
     let mut ids = Vec::new();
     for name in ["payments", "ledger", "a, b"] {
-        ids.push(key.create("/api/services", json!({ "name": name })).await);
+        ids.push(key.service(name).await);
     }
     let [payments, ledger, comma] = ids.as_slice() else {
         panic!("three services");
@@ -133,7 +133,7 @@ async fn several_services_are_recorded_and_changed(app: TestApp) {
     };
     assert_eq!(services().await, json!([payments, ledger, comma]));
     let list = main_of(&owner, "/changes").await;
-    assert_contains(&list, &format!("href=\"/services/{payments}\""));
+    assert_contains(&list, format!("href=\"/services/{payments}\""));
     assert_contains(&list, "title=\"ledger, a, b\">+2<");
     for id in &ids {
         let found = main_of(&owner, &format!("/changes?service_id={id}")).await;

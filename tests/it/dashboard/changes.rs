@@ -22,8 +22,7 @@ in_browser!(
 #[expect(clippy::too_many_lines, reason = "one story")]
 pub(super) async fn a_change_is_created_edited_and_deleted(app: TestApp, browser: Chromium) {
     let key = app.key();
-    let service = json!({ "name": "payments" });
-    let service = key.create("/api/services", service).await;
+    let service = key.service("payments").await;
     sign_in(&browser, &app, &app.organization).await;
 
     // Each error is shown at its field, and the input is kept.

@@ -16,10 +16,7 @@ on_one!(
 async fn services<const N: usize>(app: &TestApp, names: [&str; N]) -> [String; N] {
     let mut ids = names.map(str::to_owned);
     for id in &mut ids {
-        *id = app
-            .key()
-            .create("/api/services", json!({ "name": id }))
-            .await;
+        *id = app.key().service(id).await;
     }
     ids
 }
@@ -156,10 +153,7 @@ async fn the_page_of_a_service_shows_both_directions(app: TestApp) {
             }
         }
     }
-    let host = app
-        .key()
-        .create("/api/hosts", json!({ "hostname": "web-1" }))
-        .await;
+    let host = app.key().host("web-1").await;
     let page = browser.get(&format!("/hosts/{host}")).await;
     assert!(!page.text.contains("Needed by"), "hosts depend on nothing");
 }

@@ -44,10 +44,7 @@ async fn create_thirty_changes(app: &TestApp) -> (String, String) {
             change
         })
         .collect();
-    let made = key
-        .post("/api/changes/bulk", json!({ "changes": changes }))
-        .await;
-    made.is(201);
+    key.create_changes(changes).await;
     (service, host)
 }
 
@@ -378,10 +375,8 @@ async fn downloads_have_each_of_many_changes_once(app: TestApp) {
                 json!({ "title": format!("Change {round} {number}"), "tags": [tag] })
             })
             .collect();
-        let made = key
-            .post("/api/changes/bulk", json!({ "changes": changes }))
-            .await;
-        let made = made.data(201);
+        let body = json!({ "changes": changes });
+        let made = key.post("/api/changes/bulk", body).await.data(201);
         let ids = each(&made, "id").into_iter().map(text);
         wanted.extend(ids.step_by(2));
     }

@@ -344,7 +344,7 @@ async fn two_servers_send_a_mail_once(mut app: TestApp) {
         }
         let mails = smtp.wait_for(round + 2).await;
         let (plain, _) = parts(&mails[round + 1]);
-        assert_contains(&plain, &format!("Round {round}"));
+        assert_contains(&plain, format!("Round {round}"));
         wait_until_idle(&app).await;
     }
     assert_eq!(smtp.mails().len(), 9);

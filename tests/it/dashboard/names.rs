@@ -20,8 +20,8 @@ async fn names(browser: &TestClient, path: &str) -> Value {
 async fn names_begin_with_the_prefix(app: TestApp) {
     let (key, browser) = (app.key(), app.browser().await);
     for name in ["payments", "Pay-out", "search"] {
-        key.create("/api/services", json!({ "name": name })).await;
-        key.create("/api/hosts", json!({ "hostname": name })).await;
+        key.service(name).await;
+        key.host(name).await;
     }
     let body = json!({ "title": "Tagged", "tags": ["eu", "eu-1", "deploy", "日本"] });
     key.create("/api/changes", body).await;

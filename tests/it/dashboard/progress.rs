@@ -275,7 +275,7 @@ async fn a_rollback_has_a_reason(app: TestApp) {
         .replace('&', "&#38;")
         .replace('<', "&#60;")
         .replace('>', "&#62;");
-    assert_contains(&history, &format!("reason: <ins>{shown}"));
+    assert_contains(&history, format!("reason: <ins>{shown}"));
 
     // A reason of something else is refused at its field, with the values of the change.
     let fields = [("status", "completed"), ("reason", "It works")];

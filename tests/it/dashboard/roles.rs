@@ -166,7 +166,7 @@ async fn records_of_another_organization_are_not_found(app: TestApp) {
         "/changes.ndjson",
     ] {
         let answer = owner.page(page).await;
-        assert!(!answer.contains("Umbrella"), "{page}: {}", answer);
+        assert!(!answer.contains("Umbrella"), "{page}: {answer}");
     }
     let list = owner
         .page(&format!("/changes?service_id={}", theirs.service))
@@ -181,7 +181,7 @@ async fn records_of_another_organization_are_not_found(app: TestApp) {
         let fields = [("title", "Of two"), (field, id.as_str())];
         let answer = owner.post_form("/changes", &fields).await;
         answer.is(422);
-        assert_contains(&answer.text, &format!("id=\"{field}-error-1\""));
+        assert_contains(&answer.text, format!("id=\"{field}-error-1\""));
     }
 }
 

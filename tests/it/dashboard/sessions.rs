@@ -263,7 +263,7 @@ async fn other_sites_cannot_sign_in_or_out(app: TestApp) {
         if !passes {
             assert_eq!(answer.header("set-cookie"), "", "{headers:?}");
         }
-        let cookie = sign_in(&app.anonymous(), &owner.email, &owner.password).await;
+        let cookie = app.cookie_of(owner).await;
         let answer = caller
             .clone()
             .with("cookie", &cookie)
@@ -281,7 +281,7 @@ async fn other_sites_cannot_sign_in_or_out(app: TestApp) {
             "{headers:?}"
         );
         // Reading is allowed.
-        let cookie = sign_in(&app.anonymous(), &owner.email, &owner.password).await;
+        let cookie = app.cookie_of(owner).await;
         assert_eq!(session_status(&caller, &cookie).await, 200, "{headers:?}");
         // API keys are not affected: other sites do not have them.
         let key = headers
@@ -332,15 +332,12 @@ async fn a_new_password_ends_every_session(app: TestApp) {
     for _ in 0..2 {
         cookies.push(sign_in(&anonymous, &owner.email, &owner.password).await);
     }
-    let arguments = [
-        "user",
-        "set-password",
-        "--email",
-        &owner.email,
-        "--password-file",
-        "-",
-    ];
-    let output = app.try_admin(&arguments, "a brand new secret\n");
+    let set_password = ["user", "set-password", "--email", &owner.email];
+    let run = |file, input| {
+        let arguments = [&set_password[..], &["--password-file", file]].concat();
+        app.try_admin(&arguments, input)
+    };
+    let output = run("-", "a brand new secret\n");
     assert!(output.status.success(), "{output:?}");
     for cookie in &cookies {
         assert_eq!(session_status(&anonymous, cookie).await, 401);
@@ -366,15 +363,7 @@ async fn a_new_password_ends_every_session(app: TestApp) {
     ] {
         std::fs::write(&file, &password).expect("a file");
         let path = file.to_str().expect("a path");
-        let arguments = [
-            "user",
-            "set-password",
-            "--email",
-            &owner.email,
-            "--password-file",
-            path,
-        ];
-        let output = app.try_admin(&arguments, "");
+        let output = run(path, "");
         assert_eq!(
             output.status.success(),
             accepted,
@@ -433,8 +422,7 @@ async fn sessions_survive_a_restart(mut app: TestApp) {
     let browser = app.browser().await;
     app.key().change("before").await;
     let entries = browser.body("/api/activity?resource=change").await;
-    let owner = app.organization.clone();
-    let cookie = sign_in(&app.anonymous(), &owner.email, &owner.password).await;
+    let cookie = app.cookie_of(&app.organization).await;
     app.restart().await;
     let browser = app.anonymous().with("cookie", &cookie);
     let after = browser.body("/api/activity?resource=change").await;

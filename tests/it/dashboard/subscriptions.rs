@@ -42,8 +42,7 @@ async fn many_subscribers_are_notified_of_many_changes(app: TestApp) {
         database::execute!(&mut db, sqlx::query(statement));
     }
     let change = json!({ "title": "Deploy", "service_id": service });
-    let body = json!({ "changes": vec![change; 10] });
-    app.key().post("/api/changes/bulk", body).await.is(201);
+    app.key().create_changes(vec![change; 10]).await;
     wait_for_notifications(&app).await;
     let count = "SELECT count(*), count(DISTINCT change_id) FROM notifications";
     let counted: Vec<(i64, i64)> = database::fetch!(&mut db, sqlx::query_as(count));
@@ -68,9 +67,7 @@ pub(super) async fn wait_for_notifications(app: &TestApp) {
 const NEW_EVENTS: &str = "SELECT sequence FROM events WHERE is_new = 1";
 
 pub(super) async fn create_service(app: &TestApp, name: &str) -> String {
-    app.key()
-        .create("/api/services", json!({ "name": name }))
-        .await
+    app.key().service(name).await
 }
 
 pub(super) async fn subscribe(browser: &TestClient, service: &str, risk: &str, mail: &str) {

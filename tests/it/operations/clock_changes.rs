@@ -4,7 +4,7 @@
 use chrono::{TimeDelta, Utc};
 
 use changelog_tests::database::{Db, execute, fetch};
-use changelog_tests::{TestApp, on_both, sign_in, text};
+use changelog_tests::{TestApp, on_both, text};
 
 on_both!(
     process:
@@ -18,12 +18,7 @@ async fn a_clock_set_back_before_a_restart_revives_no_key_or_session(mut app: Te
     let key = text(&made["key"]);
     app.with_key(&key).get("/api/hosts").await.is(200);
     let organization = app.organization.clone();
-    let cookie = sign_in(
-        &app.anonymous(),
-        &organization.email,
-        &organization.password,
-    )
-    .await;
+    let cookie = app.cookie_of(&organization).await;
     let browser = |app: &TestApp| app.anonymous().with("cookie", &cookie);
     browser(&app).get("/api/activity").await.is(200);
 

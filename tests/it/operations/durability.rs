@@ -9,9 +9,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use changelog_tests::client::try_send;
-use changelog_tests::{
-    RawConnection, TestApp, TestClient, assert_lacks, each, on_both, sign_in, text,
-};
+use changelog_tests::{RawConnection, TestApp, TestClient, assert_lacks, each, on_both, text};
 
 on_both!(
     process:
@@ -229,8 +227,7 @@ async fn a_revocation_does_not_need_the_activity_log(mut app: TestApp) {
     app.execute(HIDE_ACTIVITY).await;
     app.admin(&["key", "revoke", &text(&first["id"])]);
     // Signing in has an entry, too.
-    let (email, password) = (&app.organization.email, &app.organization.password);
-    let cookie = sign_in(&app.anonymous(), email, password).await;
+    let cookie = app.cookie_of(&app.organization).await;
     let browser = app.anonymous().with("cookie", &cookie);
     let path = format!("/settings/api-keys/{}/revoke", text(&second["id"]));
     browser.submit(&path, &[]).await;

@@ -48,8 +48,7 @@ async fn fill(key: &TestClient) -> Vec<String> {
     };
     for numbers in [0..100, 100..200, 200..300] {
         let changes: Vec<Value> = numbers.map(change).collect();
-        let body = json!({ "changes": changes });
-        key.post("/api/changes/bulk", body).await.is(201);
+        key.create_changes(changes).await;
         // What happens later has a later time.
         key.change("the next part").await;
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use changelog_tests::event_stream::EventStream;
-use changelog_tests::{RawConnection, TestApp, TestClient, on_both, sign_in};
+use changelog_tests::{RawConnection, TestApp, TestClient, on_both};
 
 on_both!(
     process:
@@ -99,9 +99,7 @@ async fn downloads_wait_for_memory(mut app: TestApp) {
     record_large(&app.key()).await;
     // A download reads eight changes at a time, and two parts fit into the share.
     app.restart_with(&["--response-memory", "16"]).await;
-    let organization = &app.organization;
-    let password = &organization.password;
-    let cookie = sign_in(&app.anonymous(), &organization.email, password).await;
+    let cookie = app.cookie_of(&app.organization).await;
     let header = format!("cookie: {cookie}");
     let before = memory(&app);
     let mut unread = Vec::new();

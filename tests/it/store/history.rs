@@ -27,10 +27,7 @@ async fn every_resource_has_a_history(app: TestApp) {
     let many: Vec<_> = (0..50)
         .map(|n| json!({ "title": format!("change {n}"), "occurred_at": "2020-02-02T00:00:00Z" }))
         .collect();
-    let many = key
-        .post("/api/changes/bulk", json!({ "changes": many }))
-        .await;
-    many.is(201);
+    key.create_changes(many).await;
     let change = key.body("/api/changes?q=change+17").await["data"][0].clone();
     let change: Change = serde_json::from_value(change).expect("a change");
     for title in ["second name", "third name"] {
