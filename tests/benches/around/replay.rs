@@ -52,7 +52,7 @@ struct Replay<'h> {
 async fn record_services(key: &TestClient, history: &History) -> Vec<String> {
     let mut ids = Vec::new();
     for name in &history.services {
-        ids.push(key.service(&name).await);
+        ids.push(key.service(name).await);
     }
     ids
 }

@@ -145,7 +145,7 @@ async fn partition(app: &TestApp, placement: &Placement) {
 }
 
 /// Has the statements of connections that begin from now on explained.
-async fn explain(app: &TestApp) {
+pub(super) async fn explain(app: &TestApp) {
     let (_, name) = app.database.rsplit_once('/').expect("a name");
     let setting = format!("ALTER DATABASE {name} SET auto_explain.log_min_duration = 0");
     execute(&mut app.postgres().await, &setting).await;

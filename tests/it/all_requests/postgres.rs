@@ -5,11 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::fs;
 
-use sqlx::AssertSqlSafe;
-
 use super::WRITTEN_BY_A_TIMER;
 use super::explained::{self, Explained};
 use super::fixture::Fixture;
+use super::organizations::explain;
 use super::requests::RequestSender;
 use super::seed;
 use changelog_tests::{Postgres, TestApp};
@@ -79,15 +78,6 @@ async fn no_statement_scans_a_table() {
 
 fn texts<'e>(explained: impl Iterator<Item = &'e Explained>) -> BTreeSet<&'e str> {
     explained.map(|one| one.statement.as_str()).collect()
-}
-
-/// Turns on the log of plans for new connections.
-async fn explain(app: &TestApp) {
-    let mut connection = app.postgres().await;
-    let (_, name) = app.database.rsplit_once('/').expect("a name");
-    let statement = format!("ALTER DATABASE {name} SET auto_explain.log_min_duration = 0");
-    let done = sqlx::query(AssertSqlSafe(statement)).execute(&mut connection);
-    done.await.expect("a setting");
 }
 
 /// Returns the tables of the schema.

@@ -118,8 +118,7 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
         let change = self.key.create("/api/changes", body.clone()).await;
         let address = format!("/api/changes/{change}");
         let update = async |title: &str| {
-            let answer = self.key.patch(&address, json!({ "title": title })).await;
-            answer.is(200);
+            self.key.update(&address, json!({ "title": title })).await;
         };
         update("Before").await;
         let path = "/api/changes/stream?events=updated";

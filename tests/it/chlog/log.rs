@@ -139,20 +139,17 @@ async fn an_editor_is_opened(app: TestApp) {
     let edits = "#!/bin/sh\nprintf 'From the editor\\n\\nWith a story\\n' > \"$1\"\n";
     std::fs::write(&script, edits).expect("a file");
     let editor = format!("sh {}", script.display());
-    let output = ChlogOutput::of(app.chlog().args(["log", "-e"]).env("EDITOR", &editor));
-    output.succeeds();
+    let edit =
+        |editor: &str| ChlogOutput::of(app.chlog().args(["log", "-e"]).env("EDITOR", editor));
+    edit(&editor).succeeds();
     let change = newest(&app).await;
     assert_eq!(change["title"], "From the editor");
     assert_eq!(change["description"], "With a story");
     // Without a title from the editor, nothing is recorded.
-    let output = ChlogOutput::of(app.chlog().args(["log", "-e"]).env("EDITOR", "true"));
-    output.exits_with(130);
-    let output = ChlogOutput::of(app.chlog().args(["log", "-e"]).env("EDITOR", "false"));
-    output.exits_with(130);
+    edit("true").exits_with(130);
+    edit("false").exits_with(130);
     // An editor that does not exist is an error.
-    let missing = "no-such-editor";
-    let output = ChlogOutput::of(app.chlog().args(["log", "-e"]).env("EDITOR", missing));
-    output.exits_with(1);
+    edit("no-such-editor").exits_with(1);
     assert_eq!(count(&app).await, 1);
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use changelog_tests::chromium::Chromium;
 use changelog_tests::openapi::Document;
-use changelog_tests::{TestApp, on_one, text};
+use changelog_tests::{TestApp, in_browser, on_one, text};
 
 use super::between;
 
@@ -16,9 +16,10 @@ on_one!(
     the_reference_knows_its_reader,
     every_problem_code_has_a_page,
     the_type_of_an_error_leads_to_its_page,
-    tabs_work_without_scripts,
-    no_width_scrolls_sideways,
 );
+
+in_browser!(no_width_scrolls_sideways);
+in_browser!(without_scripts: tabs_work_without_scripts);
 
 /// Returns the text of the operation or object with this id.
 fn article<'p>(page: &'p str, id: &str) -> &'p str {
@@ -189,10 +190,7 @@ async fn the_type_of_an_error_leads_to_its_page(app: TestApp) {
     }
 }
 
-async fn tabs_work_without_scripts(app: TestApp) {
-    let Some(browser) = Chromium::without_scripts().await else {
-        return;
-    };
+async fn tabs_work_without_scripts(app: TestApp, browser: Chromium) {
     browser.open(&format!("{}/api/docs", app.url())).await;
     let example = "#list_changes .example";
     for (tool, words) in [
@@ -216,10 +214,7 @@ async fn tabs_work_without_scripts(app: TestApp) {
     }
 }
 
-async fn no_width_scrolls_sideways(app: TestApp) {
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
+async fn no_width_scrolls_sideways(app: TestApp, browser: Chromium) {
     browser.open(&format!("{}/api/docs", app.url())).await;
     for width in [320, 768, 1024, 1280, 2560] {
         browser.set_width(width).await;
