@@ -33,3 +33,18 @@ mod problems;
 mod sdk;
 mod services;
 mod tenant_isolation;
+
+use serde_json::Value;
+
+use changelog_tests::TestClient;
+
+/// Returns the number of changes that a list finds.
+async fn count(key: &TestClient, query: &str) -> u64 {
+    let body = key.body(&format!("/api/changes?{query}")).await;
+    body["count"].as_u64().expect("a count")
+}
+
+/// Updates a change, which must succeed, and returns it.
+async fn patch(key: &TestClient, id: &str, body: Value) -> Value {
+    key.update(&format!("/api/changes/{id}"), body).await
+}

@@ -131,9 +131,15 @@ pub(crate) fn chlog(app: &TestApp, line: &(impl Line + ?Sized)) -> ChlogOutput {
     ChlogOutput::of(app.chlog().args(line.words()))
 }
 
+/// Returns the number of changes of the service.
+pub(crate) async fn count(app: &TestApp) -> u64 {
+    let list = app.key().body("/api/changes").await;
+    list["count"].as_u64().expect("a count")
+}
+
 /// Returns the newest change of the service.
 pub(crate) async fn newest(app: &TestApp) -> Value {
-    let list = app.key().get("/api/changes?per_page=1").await.body(200);
+    let list = app.key().body("/api/changes?per_page=1").await;
     list["data"][0].clone()
 }
 

@@ -71,6 +71,12 @@ fn between<'t>(text: &'t str, before: &str, after: &str) -> &'t str {
     found
 }
 
+/// Returns the main part of a page.
+async fn main_of(browser: &TestClient, path: &str) -> String {
+    let page = browser.page(path).await;
+    between(&page, "<main", "</main>").to_owned()
+}
+
 /// Creates an invitation, and returns the path of its link.
 pub(crate) async fn invite(by: &TestClient, email: &str, role: &str) -> String {
     let fields = [("email", email), ("role", role)];
@@ -98,9 +104,7 @@ pub(crate) async fn join(app: &TestApp, by: &TestClient, name: &str, role: &str)
     let fields = [("name", name), ("password", PASSWORD)];
     let answer = app.anonymous().post_form(&link, &fields).await;
     answer.is(303);
-    let cookie = answer.header("set-cookie");
-    let (cookie, _) = cookie.split_once(';').expect("a cookie with attributes");
-    let browser = app.anonymous().with("cookie", cookie);
+    let browser = app.anonymous().with("cookie", answer.cookie());
     let members = by.get("/settings/members").await.text;
     let (_, row) = members.split_once(email.as_str()).expect("a row of them");
     let id = between(row, "/settings/members/", "/").to_owned();
@@ -192,7 +196,7 @@ async fn post_with(
 
 /// Returns the ids of the newest activity entries.
 async fn entries(browser: &TestClient) -> Vec<String> {
-    let log = browser.get("/api/activity?limit=100").await.body(200);
+    let log = browser.body("/api/activity?limit=100").await;
     let entries = log["items"].as_array().expect("a list").iter();
     entries.map(|entry| text(&entry["id"])).collect()
 }

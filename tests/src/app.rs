@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use serde_json::Value;
+use sqlx::{Connection, PgConnection, SqliteConnection};
 use tempfile::TempDir;
 
 use crate::client::{TestClient, text};
@@ -157,13 +158,14 @@ impl TestApp {
 
     /// Signs in the owner of an organization and returns a client with the session.
     pub async fn browser_of(&self, organization: &Organization) -> TestClient {
-        let cookie = sign_in(
-            &self.anonymous(),
-            &organization.email,
-            &organization.password,
-        )
-        .await;
+        let cookie = self.cookie_of(organization).await;
         self.anonymous().with("cookie", &cookie)
+    }
+
+    /// Signs in the owner of an organization and returns the cookie of the session.
+    pub async fn cookie_of(&self, organization: &Organization) -> String {
+        let (email, password) = (&organization.email, &organization.password);
+        sign_in(&self.anonymous(), email, password).await
     }
 
     /// Creates another organization in the same service.
@@ -185,6 +187,18 @@ impl TestApp {
                 postgres.database().await
             }
         }
+    }
+
+    /// Connects to the SQLite file.
+    pub async fn sqlite(&self) -> SqliteConnection {
+        let connection = SqliteConnection::connect(&self.database).await;
+        connection.expect("a connection to SQLite")
+    }
+
+    /// Connects to the PostgreSQL database.
+    pub async fn postgres(&self) -> PgConnection {
+        let connection = PgConnection::connect(&self.database).await;
+        connection.expect("a connection to PostgreSQL")
     }
 
     /// Runs a statement directly in the database.
@@ -308,13 +322,9 @@ impl TestApp {
 
 /// Signs in and returns the session cookie as a browser sends it.
 pub async fn sign_in(caller: &TestClient, email: &str, password: &str) -> String {
-    let answer = caller
-        .post_form("/sign-in", &[("email", email), ("password", password)])
-        .await;
+    let answer = caller.try_sign_in(email, password).await;
     answer.is(303);
-    let cookie = answer.header("set-cookie");
-    let (pair, _) = cookie.split_once(';').expect("a cookie with attributes");
-    pair.to_owned()
+    answer.cookie().to_owned()
 }
 
 /// Creates a folder with a database that has an organization.

@@ -120,6 +120,23 @@ impl TestClient {
         self.create("/api/hosts", json!({ "hostname": name })).await
     }
 
+    /// Reads what is in the envelope of a response, which must succeed.
+    pub async fn read(&self, path: &str) -> Value {
+        self.get(path).await.data(200)
+    }
+
+    /// Reads the body of a response, which must succeed.
+    pub async fn body(&self, path: &str) -> Value {
+        self.get(path).await.body(200)
+    }
+
+    /// Reads a page, which must succeed.
+    pub async fn page(&self, path: &str) -> String {
+        let answer = self.get(path).await;
+        answer.is(200);
+        answer.text
+    }
+
     /// Creates a record, which must succeed, and returns its id.
     pub async fn create(&self, path: &str, body: Value) -> String {
         text(&self.post(path, body).await.data(201)["id"])
@@ -134,6 +151,12 @@ impl TestClient {
     /// Updates a record, which must succeed, and returns it.
     pub async fn update(&self, path: &str, body: Value) -> Value {
         self.patch(path, body).await.data(200)
+    }
+
+    /// Sends the form of the sign-in.
+    pub async fn try_sign_in(&self, email: &str, password: &str) -> TestResponse {
+        let fields = [("email", email), ("password", password)];
+        self.post_form("/sign-in", &fields).await
     }
 
     /// Posts a form, which must succeed and lead to another page.
@@ -212,6 +235,14 @@ impl TestResponse {
             .get(name)
             .and_then(|value| value.to_str().ok())
             .unwrap_or_default()
+    }
+
+    /// Returns the cookie that is set, as a browser sends it.
+    #[track_caller]
+    pub fn cookie(&self) -> &str {
+        let cookie = self.header("set-cookie");
+        let (pair, _) = cookie.split_once(';').expect("a cookie with attributes");
+        pair
     }
 
     /// Requires a problem of this status and code with all its members, and returns it.

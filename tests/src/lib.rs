@@ -9,6 +9,7 @@
 )]
 
 mod app;
+pub mod bench;
 pub mod chromium;
 pub mod client;
 pub mod database;

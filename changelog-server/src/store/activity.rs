@@ -17,7 +17,7 @@ use sqlx::{FromRow, QueryBuilder};
 
 use super::actors::{self, NewActor};
 use super::change_notifier::ChangeEntry;
-use super::engine::{Dialect, Script, Value as Sent, read, run_script};
+use super::engine::{Dialect, PushValue, Script, Value as Sent, read, run_script};
 use super::{Actor, Database, StoreError, Tenant, Tx, new_id};
 
 /// The last 200 entries of a resource, without its creation. The condition on the
@@ -315,16 +315,13 @@ fn select_newest<DB: Dialect>(
         }
         query.push("SELECT id FROM (SELECT id FROM activity WHERE organization_id = ");
         DB::bind(&mut query, tenant.uuid().into());
-        query.push(" AND resource_id = ");
-        DB::bind(&mut query, (*id).into());
-        query.push(" AND resource_type = ");
-        DB::bind(&mut query, kind.as_str().into());
+        query.push_value(" AND resource_id = ", *id);
+        query.push_value(" AND resource_type = ", kind.as_str());
         query.push(" AND action <> 'created' ORDER BY id DESC LIMIT 1) AS one");
     }
     query.push(") AS newest LEFT JOIN activity a ON a.organization_id = ");
     DB::bind(&mut query, tenant.uuid().into());
-    query.push(" AND a.resource_type = ");
-    DB::bind(&mut query, kind.as_str().into());
+    query.push_value(" AND a.resource_type = ", kind.as_str());
     query.push(" AND a.id = newest.id");
     query
 }

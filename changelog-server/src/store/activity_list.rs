@@ -15,7 +15,7 @@ use sqlx::QueryBuilder;
 use sqlx::types::Uuid;
 
 use super::activity::{Row, StoredEntry, clamped};
-use super::engine::{Dialect, push_limit, push_merged, read};
+use super::engine::{Dialect, PushValue, push_limit, push_merged, read};
 use super::{Database, StoreError, Tenant};
 
 const COLUMNS: &str = "
@@ -273,13 +273,11 @@ fn push_entries<DB: Dialect>(
     let mut and = "";
     match selection.by {
         Some(EntriesBy::Person(person)) => {
-            query.push("actor_id = ");
-            DB::bind(query, person.0.into());
+            query.push_value("actor_id = ", person.0);
             and = " AND ";
         }
         Some(EntriesBy::Key(key)) => {
-            query.push("key_id = ");
-            DB::bind(query, key.0.into());
+            query.push_value("key_id = ", key.0);
             and = " AND ";
         }
         Some(EntriesBy::AnyKey) => {
@@ -315,16 +313,14 @@ fn push_indexed<DB: Dialect>(
             ", actor_id, key_id, action"
         });
     }
-    query.push(" FROM activity WHERE organization_id = ");
-    DB::bind(query, tenant.uuid().into());
+    query.push_value(" FROM activity WHERE organization_id = ", tenant.uuid());
     query.push(" AND resource_type = '").push(kind).push("'");
     for (comparison, id) in [
         (" AND id >= ", selection.from),
         (" AND id < ", selection.before),
     ] {
         if let Some(id) = id {
-            query.push(comparison);
-            DB::bind(query, id.into());
+            query.push_value(comparison, id);
         }
     }
     if let Some(action) = selection.indexed_action() {
@@ -336,8 +332,7 @@ fn push_indexed<DB: Dialect>(
     }
     match selection.by {
         Some(EntriesBy::Person(person)) => {
-            query.push(" AND actor_id = ");
-            DB::bind(query, person.0.into());
+            query.push_value(" AND actor_id = ", person.0);
         }
         // Nearly all changes are logged by API keys, so that the primary key finds those;
         // for the other types there is an index.

@@ -15,7 +15,7 @@ use sqlx::{FromRow, QueryBuilder};
 
 use super::activity::{clamped, difference, fields};
 use super::engine::error::or_conflict;
-use super::engine::{Dialect, Lease, Value, execute, on, push_limit, read};
+use super::engine::{Dialect, Lease, PushValue, Value, execute, on, push_limit, read};
 use super::{ChartScope, Database, Outcome, Quota, StoreError, Summary, Tenant, Tx, new_id};
 
 /// What the store has to know of services and of hosts.
@@ -283,8 +283,7 @@ fn select<T: StoredItem, DB: Dialect>(
     let mut query = QueryBuilder::new("SELECT ");
     query.push(columns.join(", "));
     query.push(" FROM ").push(T::PLURAL);
-    query.push(" WHERE organization_id = ");
-    DB::bind(&mut query, tenant.uuid().into());
+    query.push_value(" WHERE organization_id = ", tenant.uuid());
     let folded = |query: &mut QueryBuilder<DB>, operator, name: &str| {
         query.push(" AND ").push(T::NAME_FIELD).push("_folded");
         query.push(operator);
@@ -353,15 +352,11 @@ fn insert<T: StoredItem, DB: Dialect>(
     for column in columns.keys() {
         query.push(", ").push(column);
     }
-    query.push(") VALUES (");
-    DB::bind(&mut query, tenant.uuid().into());
-    query.push(", ");
-    DB::bind(&mut query, Value::Uuid(item.id().into()));
-    query.push(", ");
-    DB::bind(&mut query, now.timestamp_millis().into());
+    query.push_value(") VALUES (", tenant.uuid());
+    query.push_value(", ", Value::Uuid(item.id().into()));
+    query.push_value(", ", now.timestamp_millis());
     for field in columns.values() {
-        query.push(", ");
-        DB::bind(&mut query, value(field));
+        query.push_value(", ", value(field));
     }
     query.push(") ON CONFLICT (organization_id, ");
     query.push(T::NAME_FIELD).push("_folded) DO NOTHING");
@@ -386,18 +381,15 @@ fn update<T: StoredItem, DB: Dialect>(
     query.push(T::PLURAL);
     for (number, (column, field)) in columns.iter().enumerate() {
         query.push(if number == 0 { " SET " } else { ", " });
-        query.push(column).push(" = ");
-        DB::bind(&mut query, value(field));
+        query.push(column).push_value(" = ", value(field));
     }
     push_key(&mut query, tenant, item.id().into());
     query
 }
 
 fn push_key<DB: Dialect>(query: &mut QueryBuilder<DB>, tenant: Tenant, id: Uuid) {
-    query.push(" WHERE organization_id = ");
-    DB::bind(query, tenant.uuid().into());
-    query.push(" AND id = ");
-    DB::bind(query, id.into());
+    query.push_value(" WHERE organization_id = ", tenant.uuid());
+    query.push_value(" AND id = ", id);
 }
 
 #[cfg(test)]

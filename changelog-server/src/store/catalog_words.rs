@@ -7,7 +7,7 @@ use changelog_core::{Host, HostId, Named, Service, ServiceId};
 use sqlx::QueryBuilder;
 use sqlx::types::Uuid;
 
-use super::engine::{Dialect, Script, push_limit, read, run_script};
+use super::engine::{Dialect, PushValue, Script, push_limit, read, run_script};
 use super::{Database, StoreError, Tenant, Tx};
 
 const SERVICE: &str = Service::NOUN;
@@ -87,12 +87,9 @@ fn replace<DB: Dialect>(
     for word in before.difference(after) {
         let query = script.statement("DELETE FROM catalog_words WHERE organization_id = ");
         DB::bind(query, tenant.uuid().into());
-        query.push(" AND kind = ");
-        DB::bind(query, kind.into());
-        query.push(" AND word = ");
-        DB::bind(query, word.as_str().into());
-        query.push(" AND id = ");
-        DB::bind(query, id.into());
+        query.push_value(" AND kind = ", kind);
+        query.push_value(" AND word = ", word.as_str());
+        query.push_value(" AND id = ", id);
     }
     let added = after.difference(before).map(|word| {
         [
@@ -127,12 +124,9 @@ fn select_matches<DB: Dialect>(
         }
         query.push("SELECT * FROM (SELECT kind, id FROM catalog_words WHERE organization_id = ");
         DB::bind(&mut query, tenant.uuid().into());
-        query.push(" AND kind = ");
-        DB::bind(&mut query, kind.into());
-        query.push(" AND word >= ");
-        DB::bind(&mut query, prefix.into());
-        query.push(" AND word < ");
-        DB::bind(&mut query, end.as_str().into());
+        query.push_value(" AND kind = ", kind);
+        query.push_value(" AND word >= ", prefix);
+        query.push_value(" AND word < ", end.as_str());
         query.push(" ORDER BY word, id");
         push_limit(&mut query, limit, 0);
         query.push(") AS ").push(kind).push("s");

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use sqlx::QueryBuilder;
 use sqlx::types::Uuid;
 
-use super::engine::{Dialect, Planning, Script, push_limit, read, run_script};
+use super::engine::{Dialect, Planning, PushValue, Script, push_limit, read, run_script};
 use super::{Database, StoreError, Tenant, Tx, services};
 
 /// How many of the services that depend on one service are read.
@@ -122,8 +122,7 @@ fn select_both<DB: Dialect>(tenant: Tenant, id: ServiceId) -> QueryBuilder<DB> {
         query.push("SELECT * FROM (SELECT ").push(select);
         query.push(" FROM service_dependencies WHERE organization_id = ");
         DB::bind(query, tenant.uuid().into());
-        query.push(" AND ").push(by).push(" = ");
-        DB::bind(query, id.0.into());
+        query.push(" AND ").push(by).push_value(" = ", id.0);
         query.push(" ORDER BY id");
     };
     half(
@@ -149,8 +148,7 @@ fn replace<DB: Dialect>(tenant: Tenant, before: &[ServiceId], service: &Service)
     if !before.is_empty() {
         let query = script.statement("DELETE FROM service_dependencies WHERE organization_id = ");
         DB::bind(query, tenant.uuid().into());
-        query.push(" AND service_id = ");
-        DB::bind(query, service.id.0.into());
+        query.push_value(" AND service_id = ", service.id.0);
     }
     let rows = service.depends_on.iter();
     let rows: Vec<_> = rows

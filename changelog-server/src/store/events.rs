@@ -19,7 +19,7 @@ use sqlx::{FromRow, QueryBuilder};
 use tokio::sync::Notify;
 
 use super::engine::{
-    Dialect, Engine, Script, Value, execute, on, push_limit, push_values, run_script,
+    Dialect, Engine, PushValue, Script, Value, execute, on, push_limit, push_values, run_script,
 };
 use super::{Actor, Database, StoreError, Tenant, Tx};
 
@@ -361,8 +361,7 @@ impl Marks {
             let rows =
                 rows.map(|(sequence, document)| [Value::from(*sequence), document.as_str().into()]);
             push_values(query, rows);
-            query.push(") AS queued WHERE events.organization_id = ");
-            DB::bind(query, tenant.uuid().into());
+            query.push_value(") AS queued WHERE events.organization_id = ", tenant.uuid());
             query.push(" AND events.sequence = queued.column1");
         }
         for (statement, sequences) in [

@@ -9,7 +9,9 @@ use sha2::{Digest, Sha256};
 use sqlx::types::Uuid;
 use sqlx::{FromRow, QueryBuilder};
 
-use super::engine::{Dialect, Engine, Script, Value, execute, on, push_organization, push_values};
+use super::engine::{
+    Dialect, Engine, PushValue, Script, Value, execute, on, push_organization, push_values,
+};
 use super::{StoreError, Tenant, Tx};
 
 /// How many bytes of the hash identify a key.
@@ -199,8 +201,7 @@ pub(super) fn push<DB: Dialect>(
     for row in expired {
         let query = script.statement("DELETE FROM idempotency WHERE organization_id = ");
         DB::bind(query, row.organization_id.into());
-        query.push(" AND scope = ");
-        DB::bind(query, row.scope.as_slice().into());
+        query.push_value(" AND scope = ", row.scope.as_slice());
     }
     // In one order, so that no two transactions wait for each other's keys.
     outcomes.sort_by(|(one, ..), (other, ..)| one.scope.cmp(&other.scope));

@@ -9,7 +9,7 @@ use sqlx::types::Uuid;
 use sqlx::{FromRow, QueryBuilder};
 
 use super::catalog::StoredItem;
-use super::engine::{Dialect, Value, push_limit, push_values, read};
+use super::engine::{Dialect, PushValue, Value, push_limit, push_values, read};
 use super::index::counts::{DAY_OF_OTHERS, Scope, unsigned};
 use super::index::sort_key;
 use super::{Database, StoreError, Tenant};
@@ -126,10 +126,8 @@ fn select<T: StoredItem, DB: Dialect>(
     DB::bind(&mut query, tenant.uuid().into());
     query.push(" AND d.scope = wanted.column2 AND d.span = ");
     query.push(DAY_OF_OTHERS);
-    query.push(" AND d.start >= ");
-    DB::bind(&mut query, days.start.into());
-    query.push(" AND d.start < ");
-    DB::bind(&mut query, days.end.into());
+    query.push_value(" AND d.start >= ", days.start);
+    query.push_value(" AND d.start < ", days.end);
     query.push(
         " AND d.status <> 'planned') AS recent, \
          (SELECT MAX(newest.sort_key) FROM (\

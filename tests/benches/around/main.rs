@@ -21,6 +21,8 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use changelog_tests::bench::{self, note};
+
 use history::History;
 use replay::replay;
 use tally::Tally;
@@ -32,18 +34,7 @@ pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 const SEEDS: [u64; 2] = [1, 2];
 
 fn main() -> ExitCode {
-    if !std::env::args().any(|argument| argument == "--bench") {
-        // `cargo test --all-targets` runs this too.
-        note("nothing is measured without --bench: cargo bench -p changelog-tests");
-        return ExitCode::SUCCESS;
-    }
-    match run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            note(&format!("error: {failure}"));
-            ExitCode::FAILURE
-        }
-    }
+    bench::main(run)
 }
 
 fn run() -> Result<(), Failure> {
@@ -87,10 +78,4 @@ async fn print_table(title: &str, histories: Vec<History>) -> Result<(), Failure
         tally.markdown()
     )?;
     Ok(out.flush()?)
-}
-
-/// Prints progress.
-pub(crate) fn note(text: &str) {
-    // Progress may be lost.
-    let _ = writeln!(std::io::stderr(), "{text}");
 }

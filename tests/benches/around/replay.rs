@@ -52,7 +52,7 @@ struct Replay<'h> {
 async fn record_services(key: &TestClient, history: &History) -> Vec<String> {
     let mut ids = Vec::new();
     for name in &history.services {
-        ids.push(key.create("/api/services", json!({ "name": name })).await);
+        ids.push(key.service(name).await);
     }
     ids
 }
@@ -159,7 +159,7 @@ impl Replay<'_> {
                 query.append_pair("window_minutes", "10080");
             }
             let path = format!("/api/changes/around?{}", query.finish());
-            let answer = self.key.get(&path).await.body(200);
+            let answer = self.key.body(&path).await;
             let since: Timestamp = text(&answer["since"]).parse().map_err(|_| "no time")?;
             let outcome = Outcome {
                 ranked: self.position(&answer, incident),

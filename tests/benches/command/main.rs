@@ -18,18 +18,7 @@ const START_TIMEOUT: Duration = Duration::from_mins(1);
 type Failure = Box<dyn std::error::Error>;
 
 fn main() -> ExitCode {
-    if !std::env::args().any(|argument| argument == "--bench") {
-        // `cargo test --all-targets` runs this too.
-        note("nothing is measured without --bench: cargo bench -p changelog-tests");
-        return ExitCode::SUCCESS;
-    }
-    match run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            note(&format!("error: {failure}"));
-            ExitCode::FAILURE
-        }
-    }
+    changelog_tests::bench::main(run)
 }
 
 fn run() -> Result<(), Failure> {
@@ -171,8 +160,4 @@ fn time(mut command: Command) -> Result<Duration, Failure> {
         return Err(format!("{program}: {status}").into());
     }
     Ok(duration)
-}
-
-fn note(text: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "{text}");
 }

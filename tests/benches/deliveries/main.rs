@@ -22,16 +22,14 @@ const ROUNDS: usize = 10;
 const TIMEOUT: Duration = Duration::from_mins(10);
 
 fn main() -> ExitCode {
-    if !std::env::args().any(|argument| argument == "--bench") {
-        // `cargo test --all-targets` runs this too.
-        print("nothing is measured without --bench: cargo bench -p changelog-tests");
-        return ExitCode::SUCCESS;
-    }
+    changelog_tests::bench::main(run)
+}
+
+fn run() -> std::io::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
-        .build()
-        .expect("a runtime");
+        .build()?;
     runtime.block_on(async {
         let changes = std::env::var("BENCH_CHANGES").ok();
         let changes = changes.map_or(10_000, |text| text.parse().expect("a number"));
@@ -43,7 +41,7 @@ fn main() -> ExitCode {
             }
         }
     });
-    ExitCode::SUCCESS
+    Ok(())
 }
 
 async fn measure(mut app: TestApp, changes: usize) {

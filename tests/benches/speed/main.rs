@@ -30,7 +30,7 @@ mod work;
 use std::io::Write;
 use std::process::ExitCode;
 
-use changelog_tests::watchdog;
+use changelog_tests::{bench, watchdog};
 use chrono::{TimeDelta, Utc};
 
 use measure::{Gauge, MANY_CONNECTIONS};
@@ -44,22 +44,10 @@ use work::Work;
 pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 fn main() -> ExitCode {
-    let done = if bare::is_requested() {
-        bare::serve()
-    } else if std::env::args().any(|argument| argument == "--bench") {
-        run()
-    } else {
-        // `cargo test --all-targets` runs this too.
-        note("nothing is measured without --bench: cargo bench -p changelog-tests");
-        Ok(())
-    };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            note(&format!("error: {failure}"));
-            ExitCode::FAILURE
-        }
+    if bare::is_requested() {
+        return bench::exit_code(bare::serve());
     }
+    bench::main(run)
 }
 
 /// Measures each database and prints its tables.
@@ -293,10 +281,4 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout();
     writeln!(out, "{text}")?;
     Ok(out.flush()?)
-}
-
-/// Prints progress.
-pub(crate) fn note(text: &str) {
-    // Progress may be lost.
-    let _ = writeln!(std::io::stderr(), "{text}");
 }

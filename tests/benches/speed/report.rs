@@ -2,9 +2,10 @@
 
 use std::fmt::Write;
 
+use changelog_tests::bench::note;
+
 use crate::load::Latencies;
 use crate::measure::Cost;
-use crate::note;
 use crate::text::{float, grouped, rounded, time};
 
 /// The unit of a figure.

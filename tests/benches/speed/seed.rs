@@ -2,13 +2,15 @@
 
 use std::time::{Duration, Instant};
 
+use changelog_tests::bench::note;
+
 use crate::history::History;
 use crate::import::{Imported, Importer};
 use crate::lists::{self, Expected};
 use crate::measure::MANY_CONNECTIONS;
 use crate::report::Outcome;
 use crate::testbed::Testbed;
-use crate::{Failure, note, text};
+use crate::{Failure, text};
 
 /// Services of the large organization; one more has no changes.
 const SERVICES: usize = 5_000;

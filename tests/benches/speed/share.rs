@@ -3,8 +3,10 @@
 use std::thread;
 use std::time::Duration;
 
+use changelog_tests::bench::note;
 use serde_json::json;
 
+use crate::Failure;
 use crate::http_connection::HttpConnection;
 use crate::load::{self, Latencies};
 use crate::measure::Gauge;
@@ -13,7 +15,6 @@ use crate::seed::Seeded;
 use crate::testbed::Testbed;
 use crate::text::{millis, time};
 use crate::work::{self, ANY_STATUS, Work};
-use crate::{Failure, note};
 
 /// The number of changes of the maximum size; a page of them has 18 MB.
 const LARGE_CHANGES: usize = 100;

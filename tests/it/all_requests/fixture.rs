@@ -25,12 +25,9 @@ impl Fixture {
     /// Creates a change with everything that changes are found by.
     pub(super) async fn create(app: &TestApp) -> Self {
         let key = app.key();
-        let service = json!({ "name": "payments" });
-        let service = key.create("/api/services", service).await;
-        let other_service = json!({ "name": "ledger" });
-        let other_service = key.create("/api/services", other_service).await;
-        let host = json!({ "hostname": "web-1" });
-        let host = key.create("/api/hosts", host).await;
+        let service = key.service("payments").await;
+        let other_service = key.service("ledger").await;
+        let host = key.host("web-1").await;
         let body = json!({
             "title": "Deploy with a needle",
             "service_id": service,

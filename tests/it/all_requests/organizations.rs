@@ -80,7 +80,7 @@ async fn each_statement_is_about_one_organization() {
     let mut app = TestApp::on_postgres(&postgres).await;
     let placement = Placement::read();
     partition(&app, &placement).await;
-    let mut connection = connect(&app).await;
+    let mut connection = app.postgres().await;
     execute(&mut connection, LOOKS_LIKE_CITUS).await;
     explain(&app).await;
     // Its connections learn when they begin that their statements are explained.
@@ -108,7 +108,7 @@ async fn each_statement_is_about_one_organization() {
 
 /// Divides the tables that are distributed by organization into partitions.
 async fn partition(app: &TestApp, placement: &Placement) {
-    let mut connection = connect(app).await;
+    let mut connection = app.postgres().await;
     let references: Vec<(String, String)> = sqlx::query_as(
         "SELECT conrelid::regclass::text, pg_get_constraintdef(oid) FROM pg_constraint \
          WHERE contype = 'f'",
@@ -145,15 +145,10 @@ async fn partition(app: &TestApp, placement: &Placement) {
 }
 
 /// Has the statements of connections that begin from now on explained.
-async fn explain(app: &TestApp) {
+pub(super) async fn explain(app: &TestApp) {
     let (_, name) = app.database.rsplit_once('/').expect("a name");
     let setting = format!("ALTER DATABASE {name} SET auto_explain.log_min_duration = 0");
-    execute(&mut connect(app).await, &setting).await;
-}
-
-async fn connect(app: &TestApp) -> PgConnection {
-    let connection = PgConnection::connect(&app.database).await;
-    connection.expect("PostgreSQL answers")
+    execute(&mut app.postgres().await, &setting).await;
 }
 
 async fn execute(connection: &mut PgConnection, statement: &str) {

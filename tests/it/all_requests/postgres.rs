@@ -5,11 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::fs;
 
-use sqlx::{AssertSqlSafe, Connection, PgConnection};
-
 use super::WRITTEN_BY_A_TIMER;
 use super::explained::{self, Explained};
 use super::fixture::Fixture;
+use super::organizations::explain;
 use super::requests::RequestSender;
 use super::seed;
 use changelog_tests::{Postgres, TestApp};
@@ -81,23 +80,9 @@ fn texts<'e>(explained: impl Iterator<Item = &'e Explained>) -> BTreeSet<&'e str
     explained.map(|one| one.statement.as_str()).collect()
 }
 
-/// Turns on the log of plans for new connections.
-async fn explain(app: &TestApp) {
-    let mut connection = connect(app).await;
-    let (_, name) = app.database.rsplit_once('/').expect("a name");
-    let statement = format!("ALTER DATABASE {name} SET auto_explain.log_min_duration = 0");
-    let done = sqlx::query(AssertSqlSafe(statement)).execute(&mut connection);
-    done.await.expect("a setting");
-}
-
-async fn connect(app: &TestApp) -> PgConnection {
-    let connection = PgConnection::connect(&app.database).await;
-    connection.expect("a connection to PostgreSQL")
-}
-
 /// Returns the tables of the schema.
 async fn tables(app: &TestApp) -> Vec<String> {
-    let mut connection = connect(app).await;
+    let mut connection = app.postgres().await;
     let tables: Vec<(String,)> = sqlx::query_as(
         "SELECT tablename::text FROM pg_tables WHERE schemaname = 'public' \
          AND tablename <> '_sqlx_migrations'",

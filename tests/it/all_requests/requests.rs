@@ -6,7 +6,6 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use reqwest::RequestBuilder;
 use serde_json::{Value, json};
-use sqlx::{Connection, PgConnection, SqliteConnection};
 use tokio::time::sleep;
 use uuid::Uuid;
 
@@ -120,8 +119,7 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
         let change = self.key.create("/api/changes", body.clone()).await;
         let address = format!("/api/changes/{change}");
         let update = async |title: &str| {
-            let answer = self.key.patch(&address, json!({ "title": title })).await;
-            answer.is(200);
+            self.key.update(&address, json!({ "title": title })).await;
         };
         update("Before").await;
         let path = "/api/changes/stream?events=updated";
@@ -373,14 +371,12 @@ async fn expire_idempotency_keys(app: &TestApp) {
     let organization: Uuid = app.organization.id.parse().expect("an id");
     match app.engine {
         Engine::Sqlite => {
-            let connection = SqliteConnection::connect(&app.database).await;
-            let mut connection = connection.expect("a database");
+            let mut connection = app.sqlite().await;
             let update = sqlx::query(statement).bind(organization);
             update.execute(&mut connection).await.expect("an update");
         }
         Engine::Postgres => {
-            let connection = PgConnection::connect(&app.database).await;
-            let mut connection = connection.expect("a database");
+            let mut connection = app.postgres().await;
             let update = sqlx::query(statement).bind(organization);
             update.execute(&mut connection).await.expect("an update");
         }

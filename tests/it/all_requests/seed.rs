@@ -3,7 +3,7 @@
 //! are found and counted.
 
 use serde_json::Value;
-use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use sqlx::{AssertSqlSafe, PgConnection};
 use uuid::Uuid;
 
 use super::fixture::Fixture;
@@ -277,8 +277,7 @@ pub(super) async fn fill(app: &TestApp) -> Fixture {
 /// Connects without checks of foreign keys, which are right, and without parallel
 /// workers, for other tests.
 async fn connect(app: &TestApp) -> PgConnection {
-    let connection = PgConnection::connect(&app.database).await;
-    let mut connection = connection.expect("a connection to PostgreSQL");
+    let mut connection = app.postgres().await;
     for setting in [
         "session_replication_role = replica",
         "maintenance_work_mem = '256MB'",
@@ -337,10 +336,10 @@ async fn fixture(connection: &mut PgConnection, organization: Uuid) -> Fixture {
 pub(super) async fn assert_seeded(app: &TestApp, fixture: &Fixture) {
     let key = app.key();
     let path = format!("/api/changes/{}", fixture.change);
-    let change = key.get(&path).await.data(200);
+    let change = key.read(&path).await;
     assert_eq!(keys(&change), shapes::CHANGE);
     let count = async |query: String| {
-        let body = key.get(&format!("/api/changes?{query}")).await.body(200);
+        let body = key.body(&format!("/api/changes?{query}")).await;
         body["count"].as_u64().expect("a count")
     };
     assert_eq!(count(String::new()).await, 1_000_000);
@@ -373,7 +372,7 @@ pub(super) async fn assert_seeded(app: &TestApp, fixture: &Fixture) {
         count(by_word(&before)).await + count(by_word(&after)).await,
         all + count(by_word(&running)).await
     );
-    let Value::Array(services) = key.get("/api/services").await.data(200) else {
+    let Value::Array(services) = key.read("/api/services").await else {
         panic!("no list of services");
     };
     assert_eq!(services.len(), 5_000);

@@ -184,8 +184,8 @@ async fn every_api_endpoint_requires_a_key(app: TestApp) {
         .await
         .problem(401, "unauthorized");
     // Two endpoints need no key.
-    anonymous.get("/api/health").await.body(200);
-    anonymous.get("/api/openapi.json").await.body(200);
+    anonymous.body("/api/health").await;
+    anonymous.body("/api/openapi.json").await;
 }
 
 async fn an_expired_key_is_refused(app: TestApp) {
@@ -374,7 +374,7 @@ async fn keys_on_the_free_plan_are_refused(app: TestApp) {
         .problem(401, "unauthorized");
     // The dashboard still works.
     let browser = app.browser().await;
-    let entries = browser.get("/api/activity?resource=change").await.body(200);
+    let entries = browser.body("/api/activity?resource=change").await;
     assert_eq!(
         each(&entries["items"], "actor_name"),
         [&json!(format!("API key: {KEY_NAME}"))]

@@ -8,6 +8,7 @@ use reqwest::header::HeaderValue;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use super::count;
 use changelog_tests::shapes::{self, assert_id, assert_recent};
 use changelog_tests::{
     KEY_NAME, TestApp, TestClient, TestResponse, each, keys, on_both, send, text,
@@ -59,18 +60,12 @@ fn numbered(count: usize, word: &str, start: DateTime<Utc>) -> Vec<Value> {
     (0..count).map(change).collect()
 }
 
-async fn count(key: &TestClient, query: &str) -> u64 {
-    let path = format!("/api/changes?{query}");
-    let body = key.get(&path).await.body(200);
-    body["count"].as_u64().expect("a number")
-}
-
 /// Reads all pages of a list and returns the changes; no two pages overlap.
 async fn read_pages(key: &TestClient, query: &str, per_page: usize) -> Vec<Value> {
     let mut listed: Vec<Value> = Vec::new();
     for page in 1.. {
         let path = format!("/api/changes?{query}&per_page={per_page}&page={page}");
-        let body = key.get(&path).await.body(200);
+        let body = key.body(&path).await;
         let data = body["data"].as_array().expect("a list");
         listed.extend(data.iter().cloned());
         if data.len() < per_page {
@@ -132,7 +127,7 @@ async fn changes_are_created_in_the_given_order(app: TestApp) {
         }
         for index in [0, size / 2, size - 1] {
             let path = format!("/api/changes/{}", text(&made[index]["id"]));
-            let found = key.get(&path).await.data(200);
+            let found = key.read(&path).await;
             assert_eq!(keys(&found), shapes::CHANGE);
             assert_eq!(found["title"], given[index]["title"]);
             assert_eq!(found["service"]["id"], given[index]["service_id"]);
@@ -150,7 +145,7 @@ async fn changes_are_created_in_the_given_order(app: TestApp) {
         for offset in (0..size).step_by(100) {
             let limit = (size - offset).min(100);
             let path = format!("/api/activity?resource=change&limit={limit}&offset={offset}");
-            let body = browser.get(&path).await.body(200);
+            let body = browser.body(&path).await;
             for entry in body["items"].as_array().expect("a list") {
                 assert_eq!(entry["action"], "created");
                 assert_eq!(entry["actor_name"], format!("API key: {KEY_NAME}"));
@@ -205,7 +200,7 @@ async fn an_invalid_change_is_reported_by_index_and_creates_nothing(app: TestApp
         assert!(found.contains(&&json!(pointer)), "{pointer}: {problem}");
     }
     assert_eq!(count(&key, "").await, 0);
-    let entries = browser.get("/api/activity?resource=change").await.body(200);
+    let entries = browser.body("/api/activity?resource=change").await;
     assert_eq!(entries["items"], json!([]));
 }
 
@@ -230,7 +225,7 @@ async fn unknown_references_are_reported_and_create_nothing(app: TestApp) {
     assert_eq!(count(&key, "").await, 10);
     assert_eq!(count(&key, "q=missing").await, 0);
     assert_eq!(count(&key, "tag=missing").await, 0);
-    let entries = browser.get("/api/activity?resource=change").await.body(200);
+    let entries = browser.body("/api/activity?resource=change").await;
     let logged = each(&entries["items"], "resource_id").into_iter().map(text);
     assert_eq!(logged.collect::<BTreeSet<_>>(), others);
 
@@ -392,7 +387,7 @@ async fn many_changes_fit_into_one_millisecond(app: TestApp) {
         assert_eq!(ids(&found), newest_first, "{query}, {per_page} a page");
     }
     let path = "/api/changes?since=2026-01-01T00:00:00Z&until=2026-01-01T00:00:00.001Z";
-    assert_eq!(key.get(path).await.body(200)["count"], 1_200);
+    assert_eq!(key.body(path).await["count"], 1_200);
 }
 
 /// Concurrent creates share a transaction; an invalid one is refused alone.

@@ -1,10 +1,11 @@
 //! `/api/changes/{id}/history`: each move of a change with who and when, in the API, the
 //! SDK and `chlog history`.
 
-use changelog_client::{ActorType, Client};
+use changelog_client::ActorType;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use super::{patch, sdk};
 use changelog_tests::shapes::{assert_id, assert_time};
 use changelog_tests::{TestApp, TestClient, each, keys, on_both, text};
 
@@ -18,12 +19,7 @@ on_both!(
 
 async fn history(caller: &TestClient, id: &str) -> Value {
     let path = format!("/api/changes/{id}/history");
-    caller.get(&path).await.data(200)
-}
-
-async fn patch(caller: &TestClient, id: &str, body: Value) {
-    let answer = caller.patch(&format!("/api/changes/{id}"), body).await;
-    answer.is(200);
+    caller.read(&path).await
 }
 
 /// Returns the API key of an organization as an actor.
@@ -65,9 +61,9 @@ async fn each_move_has_who_and_when(app: TestApp) {
     assert_eq!(all["updated_by"], owner);
     // Lists and exports have it on request; others do not.
     let untouched = key.change("Untouched").await;
-    let list = key.get("/api/changes").await.body(200);
+    let list = key.body("/api/changes").await;
     assert!(list["data"][0].get("updated_by").is_none(), "{list}");
-    let list = key.get("/api/changes?include=updated_by").await.body(200);
+    let list = key.body("/api/changes?include=updated_by").await;
     let updaters = list["data"].as_array().expect("a list").iter();
     let updaters: Vec<_> = updaters
         .map(|change| (text(&change["id"]), change.get("updated_by").cloned()))
@@ -121,11 +117,11 @@ async fn each_move_has_who_and_when(app: TestApp) {
     patch(&key, &id, body).await;
     let entries = &history(&key, &id).await["entries"];
     assert_eq!(entries[0]["reason"], "Errors doubled");
-    let change = key.get(&format!("/api/changes/{id}")).await.data(200);
+    let change = key.read(&format!("/api/changes/{id}")).await;
     assert_eq!(change["created_by"], first_key(&app));
 
     // The activity log is as the specification has it.
-    let log = browser.get("/api/activity?resource=change").await.body(200);
+    let log = browser.body("/api/activity?resource=change").await;
     for entry in log["items"].as_array().expect("items") {
         assert_eq!(keys(entry), changelog_tests::shapes::ACTIVITY);
         if entry["actor_name"] != organization.owner_name.as_str() {
@@ -200,11 +196,7 @@ async fn the_sdk_and_chlog_show_the_history(app: TestApp) {
     let second = key.create("/api/services", second).await;
     patch(&key, &id, json!({ "service_ids": [first, second] })).await;
     patch(&key, &id, json!({ "status": "in_progress" })).await;
-    let client = Client::builder()
-        .url(app.url())
-        .api_key(app.organization.key.as_str())
-        .build()
-        .expect("a client");
+    let client = sdk::client(&app);
     let change = id.parse().expect("an id");
     let found = client.changes().history(change).await.expect("a history");
     let raw = history(&key, &id).await;

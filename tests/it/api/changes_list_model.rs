@@ -80,7 +80,7 @@ async fn every_page_matches_the_model(app: TestApp) {
             let mut listed: Vec<(i64, String)> = Vec::new();
             loop {
                 let path = query.path(1, per_page);
-                let body = model.key.get(&path).await.body(200);
+                let body = model.key.body(&path).await;
                 assert_eq!(body["count"], expected.len(), "{path}");
                 let changes = body["data"].as_array().expect("a list");
                 listed.extend(changes.iter().map(|change| {

@@ -7,6 +7,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use super::{count, patch};
 use changelog_tests::shapes;
 use changelog_tests::{TestApp, TestClient, each, on_both, text};
 
@@ -23,21 +24,12 @@ on_both!(
 const DAY: TimeDelta = TimeDelta::days(1);
 
 async fn ids(key: &TestClient, query: &str) -> Vec<String> {
-    let body = key.get(&format!("/api/changes?{query}")).await.body(200);
+    let body = key.body(&format!("/api/changes?{query}")).await;
     let ids: Vec<String> = each(&body["data"], "id").into_iter().map(text).collect();
     if body["total_pages"] == 1 && body["page"] == 1 && !query.contains("before=") {
         assert_eq!(body["count"], ids.len(), "{query}");
     }
     ids
-}
-
-async fn count(key: &TestClient, query: &str) -> u64 {
-    let body = key.get(&format!("/api/changes?{query}")).await.body(200);
-    body["count"].as_u64().expect("a count")
-}
-
-async fn patch(key: &TestClient, id: &str, body: Value) -> Value {
-    key.update(&format!("/api/changes/{id}"), body).await
 }
 
 fn at(ago: TimeDelta) -> String {
@@ -46,8 +38,7 @@ fn at(ago: TimeDelta) -> String {
 
 async fn a_planned_change_that_is_started_moves_to_now(app: TestApp) {
     let key = app.key();
-    let service = json!({ "name": "payments" });
-    let service = key.create("/api/services", service).await;
+    let service = key.service("payments").await;
     let planned = json!({
         "title": "Switch payments", "service_id": service, "tags": ["switch"],
         "occurred_at": at(DAY * 6),
@@ -98,19 +89,16 @@ async fn a_planned_change_that_is_started_moves_to_now(app: TestApp) {
     assert_eq!(count(&key, &last_week).await, 1);
     assert_eq!(count(&key, &format!("since={hour}")).await, 2);
     assert_eq!(count(&key, "").await, 3);
-    let around = key.get("/api/changes/around").await.body(200);
+    let around = key.body("/api/changes/around").await;
     assert_eq!(around["data"][0]["change"]["id"], planned);
     // Found by its id, updated and in the log under its id.
-    let found = key.get(&format!("/api/changes/{planned}")).await.data(200);
+    let found = key.read(&format!("/api/changes/{planned}")).await;
     assert_eq!(found, done);
     assert_eq!(
         ids(&key, &format!("text={planned}")).await,
         [planned.as_str()]
     );
-    let history = key
-        .get(&format!("/api/changes/{planned}/history"))
-        .await
-        .data(200);
+    let history = key.read(&format!("/api/changes/{planned}/history")).await;
     let entries = history["entries"].as_array().expect("entries");
     assert_eq!(entries.len(), 3);
     assert_eq!(entries[1]["changes"]["started_at"]["from"], Value::Null);
@@ -119,10 +107,7 @@ async fn a_planned_change_that_is_started_moves_to_now(app: TestApp) {
     let moved = patch(&key, &planned, json!({ "started_at": corrected })).await;
     assert_eq!(moved["started_at"], corrected);
     assert_eq!(count(&key, &format!("since={hour}")).await, 1);
-    let history = key
-        .get(&format!("/api/changes/{planned}/history"))
-        .await
-        .data(200);
+    let history = key.read(&format!("/api/changes/{planned}/history")).await;
     assert_eq!(
         history["entries"][0]["changes"]["started_at"]["to"],
         corrected
@@ -229,11 +214,7 @@ impl Moving {
         let mut cursor = String::new();
         loop {
             let page = format!("{filter}&per_page=7{cursor}");
-            let body = self
-                .key
-                .get(&format!("/api/changes?{page}"))
-                .await
-                .body(200);
+            let body = self.key.body(&format!("/api/changes?{page}")).await;
             let data = body["data"].as_array().expect("a list");
             assert_eq!(body["count"], self.selected(filter).len(), "{page}");
             let Some(last) = data.last() else {
@@ -302,7 +283,7 @@ async fn walks_and_counts_hold_while_changes_move(app: TestApp) {
     }
     for (id, (at, status)) in &moving.model {
         let path = format!("/api/changes/{id}");
-        let found = moving.key.get(&path).await.data(200);
+        let found = moving.key.read(&path).await;
         assert_eq!(
             (effective(&found), &found["status"]),
             (at.clone(), &json!(status))
@@ -425,7 +406,7 @@ async fn changes_may_start_in_the_same_millisecond(app: TestApp) {
     let mut found = ids(&key, &format!("since={started}")).await;
     for id in &all {
         assert_eq!(
-            key.get(&format!("/api/changes/{id}")).await.data(200)["started_at"],
+            key.read(&format!("/api/changes/{id}")).await["started_at"],
             started
         );
     }

@@ -30,7 +30,7 @@ async fn search(key: &TestClient, q: &str) -> (u64, Vec<String>) {
     let query: String = url::form_urlencoded::Serializer::new(String::new())
         .append_pair("q", q)
         .finish();
-    let body = key.get(&format!("/api/changes?{query}")).await.body(200);
+    let body = key.body(&format!("/api/changes?{query}")).await;
     let titles = each(&body["data"], "title");
     let titles = titles
         .iter()

@@ -65,10 +65,7 @@ async fn changes_are_sent_as_they_are_recorded(app: TestApp) {
     key.post("/api/changes/bulk", many).await.is(201);
     stranger.change("elsewhere").await;
     let event = events.change().await;
-    assert_eq!(
-        event.data,
-        key.get(&format!("/api/changes/{id}")).await.data(200)
-    );
+    assert_eq!(event.data, key.read(&format!("/api/changes/{id}")).await);
     assert_eq!(events.titles(3).await, ["late", "one of two", "two of two"]);
     // Changes from the dashboard are sent too; updates are not.
     let patch = json!({ "status": "completed" });
@@ -102,9 +99,9 @@ async fn changes_are_sent_as_they_are_recorded(app: TestApp) {
 
 async fn stream_filters_match_like_list_filters(app: TestApp) {
     let key = app.key();
-    let service = key.create("/api/services", json!({ "name": "payments" }));
+    let service = key.service("payments");
     let service = service.await;
-    let host = key.create("/api/hosts", json!({ "hostname": "web-1" }));
+    let host = key.host("web-1");
     let host = host.await;
     let beginning = open(&key, "").await.next().await.expect("a position").id;
     for body in [
@@ -139,7 +136,7 @@ async fn stream_filters_match_like_list_filters(app: TestApp) {
         format!("host_id={host}&service_id={service}&q=dep"),
         format!("service_id={}", Uuid::now_v7()),
     ] {
-        let list = key.get(&format!("/api/changes?{query}")).await.body(200);
+        let list = key.body(&format!("/api/changes?{query}")).await;
         let mut expected: Vec<&Value> = each(&list["data"], "title");
         // The list has the newest first.
         expected.reverse();

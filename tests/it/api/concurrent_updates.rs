@@ -67,7 +67,7 @@ async fn counts_are_exact_after_concurrent_writes(app: TestApp) {
         }
     });
     join_all(tasks).await;
-    let all = key.get("/api/changes?per_page=100").await.body(200);
+    let all = key.body("/api/changes?per_page=100").await;
     let all = all["data"].as_array().expect("a list").clone();
     assert_eq!(all.len(), 6 + 8 * 3);
     for service in services.iter().map(Some).chain([None]) {
@@ -94,7 +94,7 @@ async fn counts_are_exact_after_concurrent_writes(app: TestApp) {
                     }
                     let pairs = query.iter().map(|(name, value)| format!("{name}={value}"));
                     let path = format!("/api/changes?{}", pairs.collect::<Vec<_>>().join("&"));
-                    let body = key.get(&path).await.body(200);
+                    let body = key.body(&path).await;
                     assert_eq!(body["data"], json!(expected), "{path}");
                     assert_eq!(body["count"], expected.len(), "{path}");
                 }
@@ -116,12 +116,11 @@ async fn concurrent_updates_are_serialized(app: TestApp) {
         }
     });
     join_all(tasks).await;
-    let last = key.get(&path).await.data(200);
+    let last = key.read(&path).await;
     let browser = app.browser().await;
     let entries = browser
-        .get("/api/activity?resource=change&limit=100")
-        .await
-        .body(200);
+        .body("/api/activity?resource=change&limit=100")
+        .await;
     let updated = entries["items"].as_array().expect("a list");
     let updated: Vec<Value> = updated
         .iter()

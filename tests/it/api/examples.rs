@@ -4,10 +4,11 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use changelog_client::{Client, Error};
+use changelog_client::Error;
 use futures_util::future::LocalBoxFuture;
 use serde_json::{Value, json};
 
+use super::sdk;
 use changelog_tests::openapi::Document;
 use changelog_tests::{TestApp, on_one, programs, run, signal, text};
 
@@ -86,9 +87,7 @@ fn documented(document: &Document) -> Vec<(String, String, String)> {
 }
 
 async fn page(app: &TestApp) -> String {
-    let page = app.anonymous().get("/api/docs").await;
-    page.is(200);
-    page.text
+    app.anonymous().page("/api/docs").await
 }
 
 async fn every_operation_has_examples(app: TestApp) {
@@ -135,11 +134,8 @@ struct Records {
 impl Records {
     async fn of(app: &TestApp) -> Self {
         let key = app.key();
-        let service = json!({ "name": "payments" });
-        let service = key.create("/api/services", service).await;
-        let host = key
-            .create("/api/hosts", json!({ "hostname": "web-1" }))
-            .await;
+        let service = key.service("payments").await;
+        let host = key.host("web-1").await;
         let change = json!({
             "title": "Deploy payments 2.3.0", "service_id": service, "status": "in_progress",
             "risk_level": "high", "tags": ["deploy"],
@@ -233,11 +229,7 @@ async fn examples_with_curl_and_chlog_run(app: TestApp) {
 async fn examples_in_rust_run(app: TestApp) {
     let page = page(&app).await;
     let records = Records::of(&app).await;
-    let client = Client::builder()
-        .url(app.url())
-        .api_key(app.organization.key.clone())
-        .build();
-    let client = &client.expect("a client");
+    let client = &sdk::client(&app);
     let change = records.change.parse().expect("an id");
     let host = records.host.parse().expect("an id");
     let service = records.service.parse().expect("an id");

@@ -44,12 +44,11 @@ async fn fifty_concurrent_requests_with_one_key_create_once(app: TestApp) {
             .iter()
             .filter(|answer| answer.header("idempotent-replayed") == "true");
         assert_eq!(replayed.count(), 49, "{path}");
-        let list = key.get(path).await.body(200);
+        let list = key.body(path).await;
         assert_eq!(each(&list["data"], "id"), [&first["data"]["id"]]);
         let entries = browser
-            .get(&format!("/api/activity?resource={resource}"))
-            .await
-            .body(200);
+            .body(&format!("/api/activity?resource={resource}"))
+            .await;
         assert_eq!(
             each(&entries["items"], "resource_id"),
             [&first["data"]["id"]]
@@ -74,7 +73,7 @@ async fn a_repeated_request_gets_the_first_response(app: TestApp) {
     assert_eq!(again.header("content-type"), first.header("content-type"));
     assert_eq!(again.header("idempotent-replayed"), "true");
     assert_ne!(again.header("x-request-id"), first.header("x-request-id"));
-    assert_eq!(key.get("/api/changes").await.body(200)["count"], 1);
+    assert_eq!(key.body("/api/changes").await["count"], 1);
 }
 
 async fn another_body_with_the_same_key_is_refused(app: TestApp) {
@@ -84,7 +83,7 @@ async fn another_body_with_the_same_key_is_refused(app: TestApp) {
         .is(201);
     let answer = create(&key, "/api/changes", "k", &json!({ "title": "Another" })).await;
     answer.problem(422, "idempotency_key_reused");
-    assert_eq!(key.get("/api/changes").await.body(200)["count"], 1);
+    assert_eq!(key.body("/api/changes").await["count"], 1);
     // The first request can still be repeated.
     let answer = create(&key, "/api/changes", "k", &json!({ "title": "Deploy" })).await;
     answer.is(201);
@@ -111,8 +110,8 @@ async fn keys_are_separate_per_path_and_api_key(app: TestApp) {
             assert_eq!(answer.header("idempotent-replayed"), "", "{path}");
         }
     }
-    assert_eq!(key.get("/api/changes").await.body(200)["count"], 2);
-    assert_eq!(stranger.get("/api/changes").await.body(200)["count"], 1);
+    assert_eq!(key.body("/api/changes").await["count"], 2);
+    assert_eq!(stranger.body("/api/changes").await["count"], 1);
 }
 
 async fn a_conflict_is_stored_and_a_validation_error_is_not(app: TestApp) {
@@ -249,17 +248,15 @@ async fn retries_after_a_kill_create_each_change_once(mut app: TestApp) {
             .collect();
         assert_eq!(ids.len(), 60, "{unanswered} requests got no response");
         let list = key
-            .get(&format!("/api/changes?per_page=100&q=kill{round}x"))
-            .await
-            .body(200);
+            .body(&format!("/api/changes?per_page=100&q=kill{round}x"))
+            .await;
         assert_eq!(list["count"], 60);
         let listed: BTreeSet<String> = each(&list["data"], "id").into_iter().map(text).collect();
         assert_eq!(listed, ids);
         let browser = app.browser().await;
         let entries = browser
-            .get("/api/activity?resource=change&limit=100")
-            .await
-            .body(200);
+            .body("/api/activity?resource=change&limit=100")
+            .await;
         let mut entries: Vec<String> = each(&entries["items"], "resource_id")
             .into_iter()
             .map(text)

@@ -59,11 +59,11 @@ async fn records_and_lists(app: TestApp) {
     let change = key.post("/api/changes", body).await;
     snapshot("change_created", &change.body(201));
     let path = format!("/api/changes/{}", text(&change.json()["data"]["id"]));
-    snapshot("change", &key.get(&path).await.body(200));
-    snapshot("changes", &key.get("/api/changes").await.body(200));
-    snapshot("hosts", &key.get("/api/hosts").await.body(200));
-    snapshot("services", &key.get("/api/services").await.body(200));
-    snapshot("health", &key.get("/api/health").await.body(200));
+    snapshot("change", &key.body(&path).await);
+    snapshot("changes", &key.body("/api/changes").await);
+    snapshot("hosts", &key.body("/api/hosts").await);
+    snapshot("services", &key.body("/api/services").await);
+    snapshot("health", &key.body("/api/health").await);
 }
 
 async fn activity(app: TestApp) {
@@ -72,12 +72,9 @@ async fn activity(app: TestApp) {
     let path = format!("/api/changes/{id}");
     key.update(&path, json!({ "status": "completed", "tags": ["a"] }))
         .await;
-    let entries = browser.get("/api/activity").await.body(200);
+    let entries = browser.body("/api/activity").await;
     snapshot("activity", &entries);
-    snapshot(
-        "actors",
-        &browser.get("/api/activity/actors").await.body(200),
-    );
+    snapshot("actors", &browser.body("/api/activity/actors").await);
 }
 
 async fn problems(app: TestApp) {

@@ -355,7 +355,7 @@ impl Model {
             join_all(requests.iter().map(|(query, page, per_page)| async move {
                 let selected: Vec<&ModelChange> = self.selected(query);
                 let path = query.path(*page, *per_page);
-                let body = self.key.get(&path).await.body(200);
+                let body = self.key.body(&path).await;
                 assert_eq!(body["count"], selected.len(), "{path}");
                 let start = query.before.as_ref().map_or(0, |before| {
                     selected.partition_point(|change| change.place() >= place(before.0, &before.1))

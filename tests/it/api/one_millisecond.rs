@@ -1,7 +1,7 @@
 //! A millisecond has room for a million changes of all organizations on SQLite.
 
 use serde_json::json;
-use sqlx::{Connection, SqliteConnection};
+use sqlx::Connection;
 
 use changelog_tests::{TestApp, each, on_sqlite};
 
@@ -20,9 +20,7 @@ COMMIT";
 
 async fn a_full_millisecond_is_refused_until_keys_are_free(app: TestApp) {
     app.second_organization();
-    let mut db = SqliteConnection::connect(&app.database)
-        .await
-        .expect("a connection");
+    let mut db = app.sqlite().await;
     let mut run = async |statement: &'static str| {
         let done = sqlx::raw_sql(statement).execute(&mut db).await;
         done.unwrap_or_else(|error| panic!("{statement}: {error}"));
@@ -42,7 +40,7 @@ async fn a_full_millisecond_is_refused_until_keys_are_free(app: TestApp) {
     }
     let many: Vec<_> = (0..100).map(|n| body(&format!("of many {n}"))).collect();
     key.create_changes(many).await;
-    let list = key.get("/api/changes?per_page=100").await.body(200);
+    let list = key.body("/api/changes?per_page=100").await;
     assert_eq!(list["count"], 105);
     for at in each(&list["data"], "occurred_at") {
         assert_eq!(at, "2025-01-01T00:00:00.000Z");

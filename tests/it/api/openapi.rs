@@ -32,7 +32,7 @@ async fn the_command_prints_the_document_of_the_endpoint(app: TestApp) {
             .is_some_and(|version| version.starts_with("3.1"))
     );
     for caller in [app.key(), app.with_key("chlog_wrong")] {
-        assert_eq!(caller.get("/api/openapi.json").await.body(200), document);
+        assert_eq!(caller.body("/api/openapi.json").await, document);
     }
 }
 
@@ -320,9 +320,7 @@ async fn responses_match_the_document(app: TestApp) {
             json!({ "hostname": "web-1", "environment": "prod" }),
         )
         .await;
-    let service = key
-        .create("/api/services", json!({ "name": "payments" }))
-        .await;
+    let service = key.service("payments").await;
     let body = json!({
         "title": "Deploy", "service_id": service, "host_id": host, "tags": ["a"], "impact": "x",
         "links": [{ "label": "l", "url": "https://e.com" }], "scheduled_for": "2027-01-01T00:00:00Z",

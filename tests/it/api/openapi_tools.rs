@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use changelog_tests::{TestApp, installed, on_one, programs, run};
-use serde_json::json;
 
 on_one!(
     a_python_client_is_generated_and_works,
@@ -95,11 +94,9 @@ async fn schemathesis_finds_no_failure_and_has_no_warning(app: TestApp) {
     };
     let key = app.key();
     let ids = [
-        key.create("/api/services", json!({ "name": "payments" }))
-            .await,
-        key.create("/api/services", json!({ "name": "mail" })).await,
-        key.create("/api/hosts", json!({ "hostname": "web-1" }))
-            .await,
+        key.service("payments").await,
+        key.service("mail").await,
+        key.host("web-1").await,
     ];
     let mut command = Command::new(program);
     command

@@ -89,7 +89,7 @@ async fn all_violations_are_reported_at_once(app: TestApp) {
             ("/created_at", "unknown_field"),
             ("/id", "unknown_field"),
         ]);
-    assert_eq!(key.get("/api/changes").await.body(200)["count"], 1);
+    assert_eq!(key.body("/api/changes").await["count"], 1);
 }
 
 async fn a_mistyped_field_gets_a_suggestion(app: TestApp) {
@@ -215,7 +215,7 @@ async fn bodies_that_are_not_json_are_malformed(app: TestApp) {
     let patch = key.request("PATCH", &format!("/api/changes/{id}"));
     let patch = patch.header("content-type", "application/json").body("");
     send(patch).await.problem(400, "malformed_body");
-    assert_eq!(key.get("/api/changes").await.body(200)["count"], 1);
+    assert_eq!(key.body("/api/changes").await["count"], 1);
 }
 
 async fn bodies_that_are_not_objects_are_invalid(app: TestApp) {

@@ -24,7 +24,7 @@ on_both!(
     a_retrying_client_survives_a_restart,
 );
 
-fn client(app: &TestApp) -> Client {
+pub(super) fn client(app: &TestApp) -> Client {
     builder(app).build().expect("a client")
 }
 

@@ -39,8 +39,8 @@ async fn all_fields_are_stored_and_returned(app: TestApp) {
     assert_eq!(service["organization_id"], app.organization.id);
     let path = format!("/api/services/{}", text(&service["id"]));
     assert_eq!(answer.header("location"), path);
-    assert_eq!(key.get(&path).await.data(200), service);
-    assert_eq!(key.get("/api/services").await.data(200), json!([service]));
+    assert_eq!(key.read(&path).await, service);
+    assert_eq!(key.read("/api/services").await, json!([service]));
 }
 
 async fn absent_fields_get_defaults(app: TestApp) {
@@ -60,10 +60,9 @@ async fn the_list_is_ordered_by_name(app: TestApp) {
     let key = app.key();
     let ordered = ["aa", "aa-1", "aa-10", "aa-2", "ab", "zz", "éa"];
     for index in [6, 3, 0, 5, 2, 1, 4] {
-        key.create("/api/services", json!({ "name": ordered[index] }))
-            .await;
+        key.service(ordered[index]).await;
     }
-    let list = key.get("/api/services").await.data(200);
+    let list = key.read("/api/services").await;
     assert_eq!(each(&list, "name"), ordered);
     for service in list.as_array().expect("a list") {
         assert_eq!(keys(service), shapes::SERVICE);
@@ -77,7 +76,7 @@ async fn names_are_unique(app: TestApp) {
         let answer = key.post("/api/services", json!({ "name": again })).await;
         answer.problem(409, "conflict");
     }
-    let list = key.get("/api/services").await.data(200);
+    let list = key.read("/api/services").await;
     assert_eq!(each(&list, "name"), ["Payments"]);
     // A host may have the name of a service.
     key.host("Payments").await;
@@ -123,7 +122,7 @@ async fn every_field_can_be_updated(app: TestApp) {
         let answer = key.patch(&path, json!({ field: value })).await;
         expected[field] = value;
         assert_eq!(answer.data(200), expected, "{field}");
-        assert_eq!(key.get(&path).await.data(200), expected, "{field}");
+        assert_eq!(key.read(&path).await, expected, "{field}");
     }
     assert_eq!(key.update(&path, json!({})).await, expected);
 }
@@ -147,14 +146,12 @@ async fn renaming_to_a_used_name_is_refused(app: TestApp) {
     let path = format!("/api/services/{id}");
     let answer = key.patch(&path, json!({ "name": "Taken" })).await;
     answer.problem(409, "conflict");
-    assert_eq!(key.get(&path).await.data(200)["name"], "free");
+    assert_eq!(key.read(&path).await["name"], "free");
 }
 
 /// Creates a service with nothing but a name, and returns its id.
 async fn named(app: &TestApp, name: &str) -> String {
-    app.key()
-        .create("/api/services", json!({ "name": name }))
-        .await
+    app.key().service(name).await
 }
 
 async fn services_depend_on_services(app: TestApp) {
@@ -166,9 +163,9 @@ async fn services_depend_on_services(app: TestApp) {
     let payments = key.post("/api/services", new).await.data(201);
     assert_eq!(payments["depends_on"], json!([mail, ledger]));
     let path = format!("/api/services/{}", text(&payments["id"]));
-    assert_eq!(key.get(&path).await.data(200), payments);
+    assert_eq!(key.read(&path).await, payments);
     for list in ["", "?limit=3"] {
-        let list = key.get(&format!("/api/services{list}")).await.data(200);
+        let list = key.read(&format!("/api/services{list}")).await;
         assert_eq!(list[2], payments);
         assert_eq!(list[0]["depends_on"], json!([]));
     }
@@ -189,7 +186,7 @@ async fn services_depend_on_services(app: TestApp) {
     ] {
         let updated = key.update(&path, patch.clone()).await;
         assert_eq!(updated["depends_on"], expected, "{patch}");
-        assert_eq!(key.get(&path).await.data(200), updated, "{patch}");
+        assert_eq!(key.read(&path).await, updated, "{patch}");
     }
 }
 
@@ -202,11 +199,7 @@ async fn dependencies_are_in_the_activity_log(app: TestApp) {
         key.update(&path, json!({ "depends_on": [mail] })).await;
     }
     let browser = app.browser().await;
-    let entries = browser
-        .get("/api/activity?resource=service")
-        .await
-        .body(200)["items"]
-        .take();
+    let entries = browser.body("/api/activity?resource=service").await["items"].take();
     let to = json!([{ "id": mail, "name": "mail" }]);
     let expected = json!({ "changes": { "depends_on": { "from": [], "to": to } } });
     assert_eq!(entries[0]["metadata"], expected);
@@ -240,7 +233,7 @@ async fn dependencies_must_exist(app: TestApp) {
     key.patch(&path, itself)
         .await
         .violates(&[("/depends_on/0", "unknown_value")]);
-    let list = key.get("/api/services").await.data(200);
+    let list = key.read("/api/services").await;
     assert_eq!(each(&list, "name"), ["ledger"]);
     assert_eq!(list[0]["depends_on"], json!([]));
 }

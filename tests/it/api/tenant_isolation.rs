@@ -42,7 +42,7 @@ async fn records_of_another_organization_are_not_found(app: TestApp) {
     ] {
         let id = key.create(list, body).await;
         let path = format!("{list}/{id}");
-        let before = key.get(&path).await.data(200);
+        let before = key.read(&path).await;
         let nowhere = Uuid::now_v7().to_string();
         let no_path = format!("{list}/{nowhere}");
         let answers = [
@@ -65,7 +65,7 @@ async fn records_of_another_organization_are_not_found(app: TestApp) {
                 "{list}"
             );
         }
-        assert_eq!(key.get(&path).await.data(200), before);
+        assert_eq!(key.read(&path).await, before);
     }
 }
 
@@ -97,12 +97,10 @@ async fn records_of_another_organization_cannot_be_linked(app: TestApp) {
             "{field}"
         );
     }
-    assert_eq!(other.get("/api/changes").await.body(200)["count"], 1);
-    let change = other.get(&own).await.data(200);
-    assert_eq!(
-        (&change["service"], &change["host_ref"]),
-        (&Value::Null, &Value::Null)
-    );
+    assert_eq!(other.body("/api/changes").await["count"], 1);
+    let change = other.read(&own).await;
+    assert_eq!(change["service"], Value::Null);
+    assert_eq!(change["host_ref"], Value::Null);
 }
 
 async fn records_of_another_organization_are_not_listed(app: TestApp) {
@@ -116,8 +114,8 @@ async fn records_of_another_organization_are_not_listed(app: TestApp) {
     });
     let first = key.create("/api/changes", body).await;
     let second = key.change("secret second").await;
-    assert_eq!(other.get("/api/hosts").await.data(200), json!([]));
-    assert_eq!(other.get("/api/services").await.data(200), json!([]));
+    assert_eq!(other.read("/api/hosts").await, json!([]));
+    assert_eq!(other.read("/api/services").await, json!([]));
     for query in [
         String::new(),
         "q=secret".to_owned(),
@@ -132,24 +130,21 @@ async fn records_of_another_organization_are_not_listed(app: TestApp) {
         format!("before={second}"),
     ] {
         let path = format!("/api/changes?{query}");
-        let body = other.get(&path).await.body(200);
+        let body = other.body(&path).await;
         assert_eq!(
             (&body["data"], &body["count"]),
             (&json!([]), &json!(0)),
             "{query}"
         );
         assert_eq!(body["total_pages"], 0, "{query}");
-        assert_ne!(key.get(&path).await.body(200)["data"], json!([]), "{query}");
+        assert_ne!(key.body(&path).await["data"], json!([]), "{query}");
     }
     // With changes of its own, filters still select only those.
     other.change("public deploy").await;
-    let body = other.get("/api/changes?q=deploy").await.body(200);
+    let body = other.body("/api/changes?q=deploy").await;
     assert_eq!(each(&body["data"], "title"), ["public deploy"]);
     // The id of another organization's change as a cursor reveals nothing.
-    let body = other
-        .get(&format!("/api/changes?before={first}"))
-        .await
-        .body(200);
+    let body = other.body(&format!("/api/changes?before={first}")).await;
     assert_eq!(body["data"], json!([]));
 }
 
@@ -179,7 +174,7 @@ async fn the_activity_log_is_separate_per_organization(app: TestApp) {
         (&browser, "of the first", "of the second", &second),
         (&other, "of the second", "of the first", &app.organization),
     ] {
-        let body = who.get("/api/activity?limit=100").await.body(200);
+        let body = who.body("/api/activity?limit=100").await;
         assert!(body.to_string().contains(own));
         assert!(!body.to_string().contains(foreign));
         for secret in [
@@ -191,8 +186,8 @@ async fn the_activity_log_is_separate_per_organization(app: TestApp) {
             assert!(!body.to_string().contains(secret.as_str()), "{secret}");
         }
         let path = format!("/api/activity?actor_id={}", owner.owner_id);
-        assert_eq!(who.get(&path).await.body(200)["items"], json!([]));
-        let actors = who.get("/api/activity/actors").await.body(200);
+        assert_eq!(who.body(&path).await["items"], json!([]));
+        let actors = who.body("/api/activity/actors").await;
         let names: Vec<String> = each(&actors["actors"], "actor_name")
             .into_iter()
             .map(text)

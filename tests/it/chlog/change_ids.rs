@@ -93,7 +93,7 @@ async fn a_change_is_chosen_on_a_terminal(app: TestApp) {
         (String::from_utf8_lossy(&seen).into_owned(), code)
     };
     let status = async |title: &str| {
-        let list = key.get("/api/changes").await.body(200);
+        let list = key.body("/api/changes").await;
         let changes = list["data"].as_array().expect("a list");
         let change = changes.iter().find(|change| change["title"] == title);
         text(&change.expect("a change")["status"])

@@ -61,7 +61,7 @@ fn complete_eventually(app: &TestApp, line: &str) -> Vec<String> {
 async fn names_and_ids_are_completed(app: TestApp) {
     let key = app.key();
     for name in ["payments", "parcels", "search"] {
-        key.create("/api/services", json!({ "name": name })).await;
+        key.service(name).await;
     }
     key.host("web-1").await;
     let id = key.change("A change").await;

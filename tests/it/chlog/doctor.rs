@@ -257,7 +257,7 @@ async fn connection_faults_are_named(app: TestApp) {
 }
 
 async fn the_key_endpoint_describes_the_key(app: TestApp) {
-    let described = app.key().get("/api/key").await.data(200);
+    let described = app.key().read("/api/key").await;
     assert_eq!(
         keys(&described),
         [

@@ -160,7 +160,7 @@ async fn status_commands_set_the_status(app: TestApp) {
     let output = chlog(&app, &format!("rollback {id} --reason '{reason}'")).succeeds();
     output.prints("  rolled back  ");
     assert_eq!(newest(&app).await["outcome"], "undone");
-    let moves = app.key().get(&history).await.body(200);
+    let moves = app.key().body(&history).await;
     assert!(moves.to_string().contains(reason), "{moves}");
     chlog(&app, &format!("start {id}")).succeeds();
     let output = chlog(&app, &format!("rollback {id} --failed")).succeeds();

@@ -4,8 +4,8 @@ use std::process::Command;
 
 use serde_json::json;
 
-use super::import::{all_changes, chlog_of, count, line, write};
-use crate::chlog::{ChlogOutput, chlog};
+use super::import::{all_changes, chlog_of, line, write};
+use crate::chlog::{ChlogOutput, chlog, count};
 use changelog_tests::{TestApp, each, on_one};
 
 on_one!(
@@ -148,6 +148,6 @@ async fn unknown_names_are_refused_or_created(app: TestApp) {
         let output = chlog(&app, &arguments).succeeds();
         output.says(expected);
     }
-    let services = app.key().get("/api/services").await.data(200);
+    let services = app.key().read("/api/services").await;
     assert_eq!(each(&services, "name"), ["Payment", "payments"]);
 }

@@ -39,7 +39,7 @@ async fn create_two_changes(app: &TestApp) {
 
 async fn all_formats_have_the_same_content(app: TestApp) {
     create_two_changes(&app).await;
-    let api = app.key().get("/api/changes").await.body(200);
+    let api = app.key().body("/api/changes").await;
     assert_eq!(chlog(&app, "list --format json").succeeds().json(), api);
     assert_eq!(chlog(&app, "list --json").succeeds().json(), api);
     let lines = chlog(&app, "list --format ndjson").succeeds().stdout;
@@ -57,11 +57,7 @@ async fn all_formats_have_the_same_content(app: TestApp) {
     assert_contains(&csv, "\"Deploy \"\"payments\"\", 2.3\"");
     assert_contains(&csv, "\"One\nTwo\"");
     let one = &ids[0];
-    let detail = app
-        .key()
-        .get(&format!("/api/changes/{one}"))
-        .await
-        .body(200);
+    let detail = app.key().body(&format!("/api/changes/{one}")).await;
     assert_eq!(
         chlog(&app, &format!("show '{one}' --json"))
             .succeeds()
@@ -127,7 +123,7 @@ async fn tables_match_their_snapshots(app: TestApp) {
         rest = rest.replace(word.as_str(), "[when]");
     }
     insta::assert_snapshot!("list", redacted(&rest));
-    let id = text(&app.key().get("/api/changes").await.body(200)["data"][0]["id"]);
+    let id = text(&app.key().body("/api/changes").await["data"][0]["id"]);
     let shown = chlog(&app, &format!("show {id}")).succeeds().stdout;
     let shown = shown.replace(&app.url(), "[server]");
     assert!(shown.contains("2026-01-02"), "exact times: {shown}");

@@ -217,7 +217,7 @@ async fn fields_expressions_and_templates_choose_what_is_printed(app: TestApp) {
         let output = chlog(&app, &all).exits_with(2);
         output.says("error: ");
     }
-    assert_eq!(app.key().get("/api/changes").await.body(200)["count"], 2);
+    assert_eq!(app.key().body("/api/changes").await["count"], 2);
 }
 
 async fn columns_are_chosen_by_name(app: TestApp) {
@@ -336,13 +336,13 @@ async fn a_raw_request_goes_to_the_configured_server(app: TestApp) {
     ];
     let created = chlog(&app, &created).succeeds().json();
     let id = text(&created["data"]["id"]);
-    let change = app.key().get(&format!("/api/changes/{id}")).await.body(200);
+    let change = app.key().body(&format!("/api/changes/{id}")).await;
     assert_eq!(change["data"]["tags"], json!(["x"]));
     let path = format!("changes/{id}");
     let mut command = app.chlog();
     command.args(["api", &path, "-X", "patch", "--input", "-"]);
     ChlogOutput::of(command.write_stdin(r#"{"risk_level":"high"}"#)).succeeds();
-    let change = app.key().get(&format!("/api/changes/{id}")).await.body(200);
+    let change = app.key().body(&format!("/api/changes/{id}")).await;
     assert_eq!(change["data"]["risk_level"], "high");
     // Exit codes as elsewhere.
     chlog(&app, "api nothing/here").exits_with(3);
@@ -407,5 +407,5 @@ async fn watch_prints_earlier_changes_first(app: TestApp) {
     command.args(["watch", "--since", "1h", "--format", "table"]);
     let output = command.timeout(std::time::Duration::from_secs(3)).output();
     let output = String::from_utf8_lossy(&output.expect("chlog runs").stdout).into_owned();
-    assert_contains(&output, &format!("  {}  high", ids[1]));
+    assert_contains(&output, format!("  {}  high", ids[1]));
 }

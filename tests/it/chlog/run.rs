@@ -297,7 +297,7 @@ async fn the_command_runs_when_the_service_fails(app: TestApp) {
         spooled_files(&spool_folder(&app).join("runs")),
         Vec::<PathBuf>::new()
     );
-    let list = app.key().get("/api/changes").await.body(200);
+    let list = app.key().body("/api/changes").await;
     assert_eq!(list["count"], OUTAGES.len() + 1);
     let all = list["data"].as_array().expect("a list");
     let is = |change: &Value, status: &str, outcome: &str| {

@@ -5,7 +5,6 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use portable_pty::CommandBuilder;
-use serde_json::json;
 
 use crate::chlog::run::{run_interactively, run_on_terminal, set_terminal_environment};
 use crate::chlog::spool::title_counts;
@@ -60,10 +59,8 @@ async fn edited_messages_are_saved_until_they_are_recorded(app: TestApp) {
     command.env("EDITOR", format!("sh {}", script.display()));
     ChlogOutput::of(command.args(["log", "--recover", "-e"])).succeeds();
     let change = newest(&app).await;
-    assert_eq!(
-        (&change["title"], &change["description"]),
-        (&json!("Deploy"), &json!("ten minutes of typing"))
-    );
+    assert_eq!(change["title"], "Deploy");
+    assert_eq!(change["description"], "ten minutes of typing");
     assert_eq!(saved_messages(&app).len(), 0);
     ChlogOutput::of(app.chlog().args(["log", "--recover"])).exits_with(3);
 
@@ -132,19 +129,15 @@ async fn pasted_lines_are_one_message(app: TestApp) {
     let (seen, code) = run_on_terminal(log_on_terminal(&app, &known), pasted, "Title: ");
     assert_eq!(code, 0, "{}", String::from_utf8_lossy(&seen));
     let change = newest(&app).await;
-    assert_eq!(
-        (&change["title"], &change["description"]),
-        (&json!("Deploy api"), &json!("second line\n\nfourth line"))
-    );
+    assert_eq!(change["title"], "Deploy api");
+    assert_eq!(change["description"], "second line\n\nfourth line");
     // Appended to a given description.
     let with = ["--risk", "low", "--status", "completed", "-m", "given"];
     let pasted = b"\x1b[200~Deploy web\rsecond line\x1b[201~\r";
     run_on_terminal(log_on_terminal(&app, &with), pasted, "Title: ");
     let change = newest(&app).await;
-    assert_eq!(
-        (&change["title"], &change["description"]),
-        (&json!("Deploy web"), &json!("given\n\nsecond line"))
-    );
+    assert_eq!(change["title"], "Deploy web");
+    assert_eq!(change["description"], "given\n\nsecond line");
     assert_eq!(title_counts(&app).await.len(), 2);
     assert_eq!(saved_messages(&app).len(), 0);
 }
@@ -159,10 +152,8 @@ async fn prompt_input_is_saved_after_an_interrupt(app: TestApp) {
     assert!(title_counts(&app).await.is_empty());
     ChlogOutput::of(app.chlog().args(["log", "--recover"])).succeeds();
     let change = newest(&app).await;
-    assert_eq!(
-        (&change["title"], &change["description"]),
-        (&json!("Deploy api"), &json!("second line"))
-    );
+    assert_eq!(change["title"], "Deploy api");
+    assert_eq!(change["description"], "second line");
     // Mistakes are reported before the prompts. Nothing is typed where chlog only reports and
     // exits: the interrupt could end it first, or find the terminal closed.
     let interrupt = [("There is no service", &b"\x03"[..])];
@@ -188,10 +179,8 @@ async fn a_hyphen_is_standard_input(app: TestApp) {
     command.args(["log", "-"]);
     ChlogOutput::of(command.write_stdin("Deploy\n\nAll of it\n")).succeeds();
     let change = newest(&app).await;
-    assert_eq!(
-        (&change["title"], &change["description"]),
-        (&json!("Deploy"), &json!("All of it"))
-    );
+    assert_eq!(change["title"], "Deploy");
+    assert_eq!(change["description"], "All of it");
     // The help warns of scripts on standard input.
     let help = ChlogOutput::of(app.chlog().args(["log", "--help"])).succeeds();
     help.prints("bash -s");

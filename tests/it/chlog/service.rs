@@ -81,10 +81,7 @@ async fn services_are_edited(app: TestApp) {
         .stdout;
     assert_eq!(line, format!("{id}  billing\n"));
     let path = format!("/api/services/{id}");
-    assert_eq!(
-        app.key().get(&path).await.data(200)["description"],
-        Value::Null
-    );
+    assert_eq!(app.key().read(&path).await["description"], Value::Null);
     update("billing").exits_with(2).says("nothing to update");
     update("billing -m x --clear description").exits_with(2);
     update("billing --name x").exits_with(6);

@@ -72,7 +72,7 @@ pub(crate) async fn title_counts(app: &TestApp) -> BTreeMap<String, usize> {
     let mut title_counts = BTreeMap::new();
     for page in 1.. {
         let path = format!("/api/changes?per_page=100&page={page}");
-        let list = app.key().get(&path).await.body(200);
+        let list = app.key().body(&path).await;
         let changes = list["data"].as_array().expect("a list");
         if changes.is_empty() {
             break;
@@ -83,6 +83,16 @@ pub(crate) async fn title_counts(app: &TestApp) -> BTreeMap<String, usize> {
         }
     }
     title_counts
+}
+
+/// Requires that there are this many changes, each with a title of its own.
+async fn assert_sent_once(app: &TestApp, count: usize) {
+    let title_counts = title_counts(app).await;
+    assert_eq!(title_counts.len(), count);
+    assert!(
+        title_counts.values().all(|count| *count == 1),
+        "{title_counts:?}"
+    );
 }
 
 async fn unsent_changes_are_spooled_without_the_key(app: TestApp) {
@@ -137,22 +147,14 @@ async fn unsent_changes_are_spooled_without_the_key(app: TestApp) {
     proxy.set_mode(ProxyMode::Forward);
     chlog_through(&app, &proxy, "spool flush").succeeds();
     assert_eq!(spooled_files(&spool_folder(&app)), Vec::<PathBuf>::new());
-    let title_counts = title_counts(&app).await;
-    assert_eq!(title_counts.len(), OUTAGES.len());
-    assert!(
-        title_counts.values().all(|count| *count == 1),
-        "{title_counts:?}"
-    );
+    assert_sent_once(&app, OUTAGES.len()).await;
     let output = chlog_through(&app, &proxy, "spool flush").succeeds();
     assert_eq!(output.stderr, "nothing queued\n");
 }
 
 async fn later_commands_send_spooled_changes(app: TestApp) {
     let proxy = FaultyProxy::in_front_of(&app.server.address, ProxyMode::Closing);
-    let service = app
-        .key()
-        .create("/api/services", json!({ "name": "payments" }))
-        .await;
+    let service = app.key().service("payments").await;
     for number in 0..3 {
         let title = format!("Kept {number}");
         chlog_through(&app, &proxy, &format!("log '{title}' --service Payments")).succeeds();
@@ -163,7 +165,7 @@ async fn later_commands_send_spooled_changes(app: TestApp) {
     let output = chlog_through(&app, &proxy, "log 'The first that gets through'").succeeds();
     assert_eq!(output.stderr, "sent 3 changes from the queue\n");
     output.prints("The first that gets through");
-    let list = app.key().get("/api/changes").await.body(200);
+    let list = app.key().body("/api/changes").await;
     let all = list["data"].as_array().expect("a list");
     let in_order: Vec<_> = all.iter().map(|change| &change["title"]).collect();
     // Ordered by time of the change, not of arrival.
@@ -240,12 +242,7 @@ async fn concurrent_flushes_send_each_change_once(app: TestApp) {
     for mut child in flushing {
         assert!(child.wait().expect("an exit").success());
     }
-    let title_counts = title_counts(&app).await;
-    assert_eq!(title_counts.len(), 20);
-    assert!(
-        title_counts.values().all(|count| *count == 1),
-        "{title_counts:?}"
-    );
+    assert_sent_once(&app, 20).await;
 }
 
 async fn a_killed_flush_loses_and_duplicates_nothing(app: TestApp) {
@@ -261,12 +258,7 @@ async fn a_killed_flush_loses_and_duplicates_nothing(app: TestApp) {
         let _ = child.wait();
     }
     chlog_through(&app, &proxy, "spool flush").succeeds();
-    let title_counts = title_counts(&app).await;
-    assert_eq!(title_counts.len(), 30);
-    assert!(
-        title_counts.values().all(|count| *count == 1),
-        "{title_counts:?}"
-    );
+    assert_sent_once(&app, 30).await;
 }
 
 async fn a_lost_response_duplicates_nothing(app: TestApp) {
@@ -278,12 +270,7 @@ async fn a_lost_response_duplicates_nothing(app: TestApp) {
     assert_eq!(spooled_files(&spool_folder(&app)).len(), 3);
     proxy.set_mode(ProxyMode::Forward);
     chlog_through(&app, &proxy, "spool flush").succeeds();
-    let title_counts = title_counts(&app).await;
-    assert_eq!(title_counts.len(), 3);
-    assert!(
-        title_counts.values().all(|count| *count == 1),
-        "{title_counts:?}"
-    );
+    assert_sent_once(&app, 3).await;
 }
 
 async fn a_hundred_concurrent_logs_survive_a_kill(mut app: TestApp) {
@@ -308,12 +295,7 @@ async fn a_hundred_concurrent_logs_survive_a_kill(mut app: TestApp) {
     }
     chlog_through(&app, &proxy, "spool flush").succeeds();
     assert_eq!(spooled_files(&spool_folder(&app)), Vec::<PathBuf>::new());
-    let title_counts = title_counts(&app).await;
-    assert_eq!(title_counts.len(), 100);
-    assert!(
-        title_counts.values().all(|count| *count == 1),
-        "{title_counts:?}"
-    );
+    assert_sent_once(&app, 100).await;
 }
 
 async fn spooled_changes_are_sent_to_their_own_server(app: TestApp) {

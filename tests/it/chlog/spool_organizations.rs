@@ -43,7 +43,7 @@ fn new_key(app: &TestApp) -> (String, String) {
 }
 
 async fn titles_of(caller: &TestClient) -> Vec<String> {
-    let list = caller.get("/api/changes").await.body(200);
+    let list = caller.body("/api/changes").await;
     each(&list["data"], "title").into_iter().map(text).collect()
 }
 
@@ -113,7 +113,7 @@ async fn a_run_is_closed_only_under_a_key_of_its_organization(app: TestApp) {
     chlog_with_key(&app, &proxy, &beta.key, &["log", "Of Beta"]).succeeds();
     let output = chlog_with_key(&app, &proxy, &beta.key, &["spool", "flush"]).succeeds();
     output.says("1 change queued for another organization");
-    let list = || async { app.key().get("/api/changes").await.body(200) };
+    let list = || async { app.key().body("/api/changes").await };
     assert_eq!(each(&list().await["data"], "status"), ["in_progress"]);
     chlog_through(&app, &proxy, "list").succeeds();
     assert_eq!(each(&list().await["data"], "status"), ["rolled_back"]);

@@ -66,7 +66,7 @@ async fn a_queued_change_is_updated_by_the_id_that_was_printed(app: TestApp) {
     proxy.set_mode(ProxyMode::Forward);
     through(&["spool", "flush"]).succeeds();
     assert_eq!(spooled_files(&spool_folder(&app)).len(), 0);
-    let list = app.key().get("/api/changes?q=payments").await.body(200);
+    let list = app.key().body("/api/changes?q=payments").await;
     let change = &list["data"][0];
     assert_eq!(list["count"], 1);
     assert_eq!(change["status"], "completed");
@@ -145,7 +145,7 @@ async fn a_queued_status_does_not_replace_a_later_one(app: TestApp) {
         let flushed = through(&["spool", "flush"]).succeeds();
         let note = format!("the status of {id} stays {later}");
         flushed.says(&note);
-        let change = app.key().get(&path).await.data(200);
+        let change = app.key().read(&path).await;
         for field in ["status", "outcome", "ended_at"] {
             assert_eq!(change[field], expected[field], "{queued}: {field}");
         }
@@ -164,7 +164,7 @@ async fn a_queued_status_does_not_replace_a_later_one(app: TestApp) {
 async fn chlog_direct_tag(app: &TestApp, id: &str) {
     let patch = json!({ "tags": ["a", "other"] });
     let endpoint = format!("/api/changes/{id}");
-    app.key().patch(&endpoint, patch).await.body(200);
+    app.key().update(&endpoint, patch).await;
 }
 
 async fn an_update_of_a_rejected_change_waits_with_it(app: TestApp) {

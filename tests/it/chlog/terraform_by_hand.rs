@@ -102,7 +102,7 @@ async fn runs_can_be_logged_by_hand(app: TestApp) {
     let risky = run(&["list", "--risk", "high"]);
     assert_contains(&risky, title);
     assert_lacks(&risky, "2 added");
-    let list = app.key().get("/api/changes?tag=terraform").await.body(200);
+    let list = app.key().body("/api/changes?tag=terraform").await;
     assert_eq!(each(&list["data"], "status"), ["rolled_back", "completed"]);
     let id = text(&list["data"][0]["id"]);
     let shown = run(&["show", &id]);

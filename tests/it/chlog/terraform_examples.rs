@@ -5,9 +5,8 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::terraform::count;
 use super::terraform_run::{Module, VALID_MODULE};
-use crate::chlog::newest;
+use crate::chlog::{count, newest};
 use changelog_tests::{TestApp, on_one};
 
 on_one!(

@@ -21,11 +21,6 @@ async fn accept(caller: &TestClient, link: &str, name: &str, password: &str) -> 
     caller.post_form(link, &fields).await
 }
 
-async fn try_sign_in(app: &TestApp, email: &str, password: &str) -> TestResponse {
-    let fields = [("email", email), ("password", password)];
-    app.anonymous().post_form("/sign-in", &fields).await
-}
-
 /// Signs in and returns the account page, which names the organization.
 async fn account_page(app: &TestApp, email: &str, password: &str) -> String {
     let cookie = changelog_tests::sign_in(&app.anonymous(), email, password).await;
@@ -58,7 +53,10 @@ async fn an_account_cannot_be_claimed_in_advance(app: TestApp) {
     let mallorys = account_page(&app, VICTIM, MALLORYS_PASSWORD).await;
     assert!(mallorys.contains(&second.name) && mallorys.contains("Mallory"));
     assert!(!mallorys.contains("Acme"));
-    try_sign_in(&app, VICTIM, "a wrong password").await.is(401);
+    app.anonymous()
+        .try_sign_in(VICTIM, "a wrong password")
+        .await
+        .is(401);
     // Each account has its own password.
     let cookie = changelog_tests::sign_in(&app.anonymous(), VICTIM, VICTIMS_PASSWORD).await;
     let browser = app.anonymous().with("cookie", &cookie);
@@ -76,7 +74,10 @@ async fn an_account_cannot_be_claimed_in_advance(app: TestApp) {
             .await
             .contains(&second.name)
     );
-    try_sign_in(&app, VICTIM, VICTIMS_PASSWORD).await.is(401);
+    app.anonymous()
+        .try_sign_in(VICTIM, VICTIMS_PASSWORD)
+        .await
+        .is(401);
     // An existing member cannot be invited again.
     let third = app.admin(&["org", "create", "--name", "Initech"]);
     assert_eq!(third["organization"]["name"], "Initech");
@@ -125,10 +126,12 @@ async fn a_removed_member_can_be_invited_again(app: TestApp) {
     let members = owner.get("/settings/members").await.text;
     assert!(members.contains(&member.id), "another account: {members}");
     assert!(members.contains("Back Again"));
-    try_sign_in(&app, &member.email, VICTIMS_PASSWORD)
+    app.anonymous()
+        .try_sign_in(&member.email, VICTIMS_PASSWORD)
         .await
         .is(303);
-    try_sign_in(&app, &member.email, "a pear and 4711 plums")
+    app.anonymous()
+        .try_sign_in(&member.email, "a pear and 4711 plums")
         .await
         .is(401);
 }
@@ -160,8 +163,14 @@ async fn the_operator_selects_the_account(app: TestApp) {
             .await
             .contains("Acme")
     );
-    try_sign_in(&app, VICTIM, VICTIMS_PASSWORD).await.is(401);
-    try_sign_in(&app, VICTIM, MALLORYS_PASSWORD).await.is(303);
+    app.anonymous()
+        .try_sign_in(VICTIM, VICTIMS_PASSWORD)
+        .await
+        .is(401);
+    app.anonymous()
+        .try_sign_in(VICTIM, MALLORYS_PASSWORD)
+        .await
+        .is(303);
     // The operator can create an owner with a claimed address.
     let create = [
         "org",

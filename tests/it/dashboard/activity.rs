@@ -20,9 +20,8 @@ on_both!(
 
 /// Returns the sentences of a page, with single spaces.
 async fn sentences(browser: &TestClient, query: &str) -> Vec<String> {
-    let page = browser.get(&format!("/activity{query}")).await;
-    page.is(200);
-    sentences_of(&page.text)
+    let page = browser.page(&format!("/activity{query}")).await;
+    sentences_of(&page)
 }
 
 fn sentences_of(page: &str) -> Vec<String> {
@@ -305,10 +304,9 @@ async fn an_unknown_filter_is_named(app: TestApp) {
         assert_eq!(main.matches(expected).count(), 1, "{query}: {main}");
     }
     // A range is dropped by a link.
-    let page = owner.get("/activity?action=deleted&range=4h").await;
-    page.is(200);
+    let page = owner.page("/activity?action=deleted&range=4h").await;
     let link = "<a href=\"/activity?action=deleted\">Any time</a>";
-    assert_contains(&page.text, link);
+    assert_contains(&page, link);
 }
 
 async fn long_words_do_not_widen_the_page(app: TestApp) {

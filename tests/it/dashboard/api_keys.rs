@@ -62,9 +62,9 @@ pub(super) async fn a_key_is_created_used_and_revoked(app: TestApp, browser: Chr
     let key = browser.text_of("#new-api-key").await;
     assert!(changelog_core::api_key::is_well_formed(&key), "{key}");
     let exports = browser.text_of("#exports").await;
-    assert_contains(&exports, &format!("export CHLOG_API_KEY={key}\n"));
+    assert_contains(&exports, format!("export CHLOG_API_KEY={key}\n"));
     let url = app.url();
-    assert_contains(&exports, &format!("export CHLOG_URL={url}\n"));
+    assert_contains(&exports, format!("export CHLOG_URL={url}\n"));
 
     // The key is shown once.
     browser.open(&address).await;

@@ -169,10 +169,7 @@ async fn a_key_and_the_search_lead_to_the_suspects(app: TestApp, browser: Chromi
 async fn long_titles_and_names_are_cut(app: TestApp, browser: Chromium) {
     for n in [76, 79] {
         let name = format!("team-4-service-with-a-long-name-{n}");
-        let service = app
-            .key()
-            .create("/api/services", json!({ "name": name }))
-            .await;
+        let service = app.key().service(&name).await;
         let body = json!({
             "title": "x".repeat(300), "service_id": service, "status": "completed",
         });
@@ -297,15 +294,10 @@ async fn the_table_has_what_the_timeline_draws(app: TestApp) {
     let owner = app.browser().await;
     let at = rfc3339(moment).replace(':', "%3A");
     let page = owner
-        .get(&format!("/around?at={at}&service=payments&span=1d"))
+        .page(&format!("/around?at={at}&service=payments&span=1d"))
         .await;
-    page.is(200);
-    let plot = between(&page.text, "class=\"timeline-plot\"", "<details");
-    let table = between(
-        &page.text,
-        "<details class=\"timeline-table\"",
-        "</details>",
-    );
+    let plot = between(&page, "class=\"timeline-plot\"", "<details");
+    let table = between(&page, "<details class=\"timeline-table\"", "</details>");
     let ids = |html: &str| {
         let parts = html.split("href=\"/changes/").skip(1);
         let mut ids: Vec<String> = parts.map(|part| part[..36].to_owned()).collect();
@@ -342,9 +334,8 @@ async fn the_line_of_the_moment_and_planned_changes_are_drawn(app: TestApp) {
     let failed = json!({ "title": "Broken", "status": "rolled_back", "outcome": "failed" });
     let failed = key.create("/api/changes", failed).await;
     let owner = app.browser().await;
-    let page = owner.get("/").await;
-    page.is(200);
-    let timeline = between(&page.text, "data-live=\"timeline\"", "</section>");
+    let page = owner.page("/").await;
+    let timeline = between(&page, "data-live=\"timeline\"", "</section>");
     let mark = |id: &str| between(timeline, &format!("href=\"/changes/{id}\""), "</a>");
     assert!(timeline.contains("class=\"now\""));
     assert!(!timeline.contains("class=\"moment\""));
@@ -520,9 +511,8 @@ async fn another_question_keeps_the_moment_and_the_range(app: TestApp) {
             "at=2026-01-20T09%3A00%3A00Z&service=payments".to_owned(),
         ),
     ] {
-        let page = berlin.get(&format!("/around?{query}")).await;
-        page.is(200);
-        let form = between(&page.text, "action=\"/around\"", "</form>");
+        let page = berlin.page(&format!("/around?{query}")).await;
+        let form = between(&page, "action=\"/around\"", "</form>");
         let mut sent = Pairs::default();
         for field in form.split("<input").skip(1) {
             let field = field.split('>').next().expect("an input");
@@ -558,8 +548,7 @@ async fn many_changes_are_counted_where_they_cannot_be_drawn(app: TestApp) {
         })
         .collect();
     for _ in 0..2 {
-        let body = json!({ "changes": changes });
-        key.post("/api/changes/bulk", body).await.is(201);
+        key.create_changes(&changes).await;
     }
     let owner = app.browser().await;
     let page = owner.get("/around?span=1h").await;
@@ -582,7 +571,6 @@ async fn many_changes_are_counted_where_they_cannot_be_drawn(app: TestApp) {
         .split_once("class=\"crowd\" href=\"")
         .expect("one");
     let (link, _) = link.split_once('"').expect("an end");
-    let list = owner.get(&link.replace("&#38;", "&")).await;
-    list.is(200);
-    assert!(list.text.contains("Deploy "), "{link}");
+    let list = owner.page(&link.replace("&#38;", "&")).await;
+    assert!(list.contains("Deploy "), "{link}");
 }

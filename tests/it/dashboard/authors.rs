@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::between;
-use changelog_tests::{TestApp, TestClient, assert_contains, assert_lacks, each, on_one, text};
+use super::{between, main_of};
+use changelog_tests::{TestApp, assert_contains, assert_lacks, each, on_one, text};
 
 on_one!(
     the_author_of_a_change_leads_to_their_changes,
@@ -11,12 +11,6 @@ on_one!(
     several_services_are_recorded_and_changed,
     changes_are_filtered_by_environment_author_and_text,
 );
-
-async fn main_of(browser: &TestClient, path: &str) -> String {
-    let page = browser.get(path).await;
-    page.is(200);
-    between(&page.text, "<main", "</main>").to_owned()
-}
 
 async fn the_author_of_a_change_leads_to_their_changes(app: TestApp) {
     let (key, owner) = (app.key(), app.browser().await);
@@ -119,7 +113,7 @@ async fn several_services_are_recorded_and_changed(app: TestApp) {
     let (key, owner) = (app.key(), app.browser().await);
     let mut ids = Vec::new();
     for name in ["payments", "ledger", "a, b"] {
-        ids.push(key.create("/api/services", json!({ "name": name })).await);
+        ids.push(key.service(name).await);
     }
     let [payments, ledger, comma] = ids.as_slice() else {
         panic!("three services");
@@ -134,12 +128,12 @@ async fn several_services_are_recorded_and_changed(app: TestApp) {
     answer.is(303);
     let path = answer.header("location").to_owned();
     let services = async || {
-        let change = key.get(&format!("/api{path}")).await.data(200);
+        let change = key.read(&format!("/api{path}")).await;
         change["service_ids"].clone()
     };
     assert_eq!(services().await, json!([payments, ledger, comma]));
     let list = main_of(&owner, "/changes").await;
-    assert_contains(&list, &format!("href=\"/services/{payments}\""));
+    assert_contains(&list, format!("href=\"/services/{payments}\""));
     assert_contains(&list, "title=\"ledger, a, b\">+2<");
     for id in &ids {
         let found = main_of(&owner, &format!("/changes?service_id={id}")).await;

@@ -22,8 +22,7 @@ in_browser!(
 #[expect(clippy::too_many_lines, reason = "one story")]
 pub(super) async fn a_change_is_created_edited_and_deleted(app: TestApp, browser: Chromium) {
     let key = app.key();
-    let service = json!({ "name": "payments" });
-    let service = key.create("/api/services", service).await;
+    let service = key.service("payments").await;
     sign_in(&browser, &app, &app.organization).await;
 
     // Each error is shown at its field, and the input is kept.
@@ -57,7 +56,7 @@ pub(super) async fn a_change_is_created_edited_and_deleted(app: TestApp, browser
         assert_eq!(browser.value(&format!("#{name}")).await, *typed, "{name}");
         assert!(!browser.has(&format!("#{name}-error-1")).await, "{name}");
     }
-    let all = key.get("/api/changes").await.body(200);
+    let all = key.body("/api/changes").await;
     assert_eq!(all["count"], 0, "nothing was saved");
 
     // The corrected form creates the change.
@@ -71,7 +70,7 @@ pub(super) async fn a_change_is_created_edited_and_deleted(app: TestApp, browser
     assert_eq!(browser.text_of("h1").await, title);
     let path = browser.path().await;
     let (_, id) = path.rsplit_once('/').expect("an id");
-    let read = async || key.get(&format!("/api/changes/{id}")).await.data(200);
+    let read = async || key.read(&format!("/api/changes/{id}")).await;
     let change = read().await;
     assert_eq!(change["risk_level"], "high");
     assert_eq!(
@@ -329,7 +328,7 @@ async fn concurrent_edits_keep_untouched_fields(app: TestApp) {
         )
         .await;
     owner.submit(&path, &[("status", "rolled_back")]).await;
-    let change = app.key().get(&format!("/api{path}")).await.data(200);
+    let change = app.key().read(&format!("/api{path}")).await;
     assert_eq!(change["status"], "rolled_back");
     assert_eq!(change["tags"], json!(["a"]));
     assert_eq!(change["impact"], "some");
@@ -353,7 +352,7 @@ async fn tags_may_contain_commas(app: TestApp) {
         let answer = owner.post_form("/changes", &fields).await;
         answer.is(303);
         let path = answer.header("location").to_owned();
-        let read = async || app.key().get(&format!("/api{path}")).await.data(200)["tags"].clone();
+        let read = async || app.key().read(&format!("/api{path}")).await["tags"].clone();
         assert_eq!(read().await, tags, "{typed}");
         // Saving what the form shows changes nothing.
         let form = owner.get(&format!("{path}/edit")).await.text;
@@ -427,16 +426,15 @@ pub(super) async fn services_and_hosts_are_created_and_edited(app: TestApp, brow
         browser.press("Save").await;
         browser.wait_for_text("what for").await;
         assert_eq!(browser.text_of("h1").await, "second");
-        let thing = app.key().get(&format!("/api{here}")).await.data(200);
+        let thing = app.key().read(&format!("/api{here}")).await;
         assert_eq!(text(&thing[name]), "second");
         match other {
             "depends_on" => assert_eq!(thing[other], json!([needed])),
             _ => assert_eq!(text(&thing[other]), good),
         }
         let owner = app.anonymous().with("cookie", &browser.cookie().await);
-        let log = owner.get(&format!("/activity?resource={noun}")).await;
-        log.is(200);
-        let entry = between(&log.text, "<li class=\"entry\"", "</li>");
+        let log = owner.page(&format!("/activity?resource={noun}")).await;
+        let entry = between(&log, "<li class=\"entry\"", "</li>");
         assert_contains(&entry, "<del>first</del>");
         assert_contains(&entry, "<ins>second</ins>");
     }

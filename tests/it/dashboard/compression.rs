@@ -149,8 +149,7 @@ async fn a_busy_overview_is_small(app: TestApp) {
             })
         };
         let changes: Vec<_> = (0..100).map(change).collect();
-        let body = json!({ "changes": changes });
-        key.post("/api/changes/bulk", body).await.is(201);
+        key.create_changes(changes).await;
     }
     let overview = get(&app.browser().await, "/", "gzip").await;
     assert_eq!(overview.status, 200);

@@ -16,19 +16,15 @@ on_one!(
 async fn services<const N: usize>(app: &TestApp, names: [&str; N]) -> [String; N] {
     let mut ids = names.map(str::to_owned);
     for id in &mut ids {
-        *id = app
-            .key()
-            .create("/api/services", json!({ "name": id }))
-            .await;
+        *id = app.key().service(id).await;
     }
     ids
 }
 
 /// Returns the list in the form of a service's page.
 async fn shown(browser: &TestClient, path: &str) -> String {
-    let page = browser.get(&format!("{path}/edit")).await;
-    page.is(200);
-    let input = between(&page.text, "<input id=\"depends_on\"", ">");
+    let page = browser.page(&format!("{path}/edit")).await;
+    let input = between(&page, "<input id=\"depends_on\"", ">");
     between(input, "value=\"", "\"").to_owned()
 }
 
@@ -40,7 +36,7 @@ async fn a_form_takes_names_and_ids(app: TestApp) {
     let answer = browser.post_form("/services", &fields).await;
     answer.is(303);
     let path = answer.header("location").to_owned();
-    let service = app.key().get(&format!("/api{path}")).await.data(200);
+    let service = app.key().read(&format!("/api{path}")).await;
     assert_eq!(service["depends_on"], json!([cafe, ledger, comma]));
     let typed = shown(&browser, &path).await;
     assert_eq!(typed, "café, Ledger, &#34;a, b&#34;");
@@ -55,11 +51,11 @@ async fn a_form_takes_names_and_ids(app: TestApp) {
             .map(|(name, value)| (*name, &**value))
             .collect();
         browser.submit(&path, &fields).await;
-        let after = app.key().get(&format!("/api{path}")).await.data(200);
+        let after = app.key().read(&format!("/api{path}")).await;
         assert_eq!(after["depends_on"], service["depends_on"], "{fields:?}");
     }
     browser.submit(&path, &[("depends_on", "")]).await;
-    let after = app.key().get(&format!("/api{path}")).await.data(200);
+    let after = app.key().read(&format!("/api{path}")).await;
     assert_eq!(after["depends_on"], json!([]));
     assert_eq!(shown(&browser, &path).await, "");
     let log = browser.get("/activity?resource=service").await;
@@ -88,7 +84,7 @@ async fn a_form_keeps_what_others_have_changed(app: TestApp) {
     };
     let save = async |fields: [(&str, &str); 5]| browser.post_form(&path, &fields).await;
     save(form("Ledger", "")).await.is(303);
-    let after = app.key().get(&address).await.data(200);
+    let after = app.key().read(&address).await;
     assert_eq!(after["name"], "Ledger");
     assert_eq!(after["description"], "Of others");
     assert_eq!(after["depends_on"], json!([mail]));
@@ -124,7 +120,7 @@ async fn a_form_names_what_it_does_not_know(app: TestApp) {
     }
     let fields = [("name", "payments"), ("depends_on", "mail")];
     browser.post_form("/services", &fields).await.is(422);
-    let list = app.key().get("/api/services").await.data(200);
+    let list = app.key().read("/api/services").await;
     assert_eq!(list.as_array().map(Vec::len), Some(1));
     assert_eq!(list[0]["depends_on"], json!([]));
 }
@@ -143,10 +139,9 @@ async fn the_page_of_a_service_shows_both_directions(app: TestApp) {
         ),
         (&ledger, vec![], vec![(&payments, "payments")]),
     ] {
-        let page = browser.get(&format!("/services/{id}")).await;
-        page.is(200);
+        let page = browser.page(&format!("/services/{id}")).await;
         for (heading, expected) in [("Depends on", depends_on), ("Needed by", needed_by)] {
-            let listed = between(&page.text, &format!("<dt>{heading}</dt><dd>"), "</dd>");
+            let listed = between(&page, &format!("<dt>{heading}</dt><dd>"), "</dd>");
             if expected.is_empty() {
                 assert_eq!(listed, "–", "{heading}");
             }
@@ -158,10 +153,7 @@ async fn the_page_of_a_service_shows_both_directions(app: TestApp) {
             }
         }
     }
-    let host = app
-        .key()
-        .create("/api/hosts", json!({ "hostname": "web-1" }))
-        .await;
+    let host = app.key().host("web-1").await;
     let page = browser.get(&format!("/hosts/{host}")).await;
     assert!(!page.text.contains("Needed by"), "hosts depend on nothing");
 }

@@ -23,10 +23,9 @@ async fn an_empty_database_says_how_to_set_it_up(app: TestApp) {
     let (_server, anonymous) = empty_service(&app).await;
     let first = anonymous.get("/").await;
     first.is(303);
-    let page = anonymous.get(first.header("location")).await;
-    page.is(200);
-    assert_contains(&page.text, "open the setup link that");
-    assert_lacks(&page.text, "<form");
+    let page = anonymous.page(first.header("location")).await;
+    assert_contains(&page, "open the setup link that");
+    assert_lacks(&page, "<form");
     let page = app.anonymous().get("/sign-in").await.text;
     assert_contains(&page, "<form");
     assert_lacks(&page, "setup link");

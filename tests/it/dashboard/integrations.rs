@@ -3,7 +3,7 @@
 mod browser;
 mod deliveries;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{between, entries, join};
 use changelog_tests::{TestApp, TestClient, assert_contains, assert_lacks, on_both, on_one, text};
@@ -87,7 +87,7 @@ async fn a_webhook_is_connected_once(app: TestApp) {
     let id = between(id, "", "\"");
     let keys = app.anonymous();
     let path = format!("/.well-known/changelog-webhook-keys/{id}");
-    let published = keys.get(&path).await.body(200);
+    let published = keys.body(&path).await;
     assert_eq!(published["keys"][0], format!("whpk_{key}"));
     assert_eq!(published.as_object().expect("an object").len(), 1);
     let slack = [
@@ -129,8 +129,7 @@ async fn its_end_is_in_the_activity_log(owner: &TestClient, path: &str) {
     owner.submit(&format!("{path}/enable"), &[]).await;
     owner.submit(&format!("{path}/delete"), &[]).await;
     owner.get(path).await.is(404);
-    let log = owner.get("/api/activity?resource=integration").await;
-    let log = log.body(200);
+    let log = owner.body("/api/activity?resource=integration").await;
     let items = log["items"].as_array().expect("a list").iter();
     let actions: Vec<String> = items.clone().map(|item| text(&item["action"])).collect();
     assert_eq!(
@@ -361,10 +360,7 @@ async fn forms_are_refused_at_their_fields(app: TestApp) {
 
 async fn a_connection_is_edited(app: TestApp) {
     let owner = app.browser().await;
-    let service = app
-        .key()
-        .create("/api/services", json!({ "name": "payments" }))
-        .await;
+    let service = app.key().service("payments").await;
     let fields = [
         ("kind", "grafana"),
         ("name", "Graphs"),
@@ -411,10 +407,7 @@ async fn a_connection_is_edited(app: TestApp) {
     for gone in ["value=\"abc\"", "value=\"4\"", "<bdi>payments</bdi>"] {
         assert!(!page.contains(gone), "{gone}: {page}");
     }
-    let log = owner
-        .get("/api/activity?resource=integration")
-        .await
-        .body(200);
+    let log = owner.body("/api/activity?resource=integration").await;
     let change = &log["items"][0]["metadata"]["changes"]["filter"];
     assert_eq!(change["from"]["service_ids"][0], Value::from(service));
     assert_eq!(change["to"]["min_risk"], "high");

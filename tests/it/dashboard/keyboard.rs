@@ -90,8 +90,7 @@ async fn keys_open_pages_and_the_palette(app: TestApp, browser: Chromium) {
         let at = now - TimeDelta::days(number);
         json!({ "title": format!("Number {number}"), "status": "completed", "occurred_at": at.to_rfc3339() })
     });
-    let changes = json!({ "changes": changes.collect::<Vec<_>>() });
-    app.key().post("/api/changes/bulk", changes).await.is(201);
+    app.key().create_changes(changes.collect::<Vec<_>>()).await;
     let id = app.key().change("First").await;
     app.key().service("payments").await;
     sign_in(&browser, &app, &app.organization).await;

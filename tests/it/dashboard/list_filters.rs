@@ -44,10 +44,7 @@ async fn create_thirty_changes(app: &TestApp) -> (String, String) {
             change
         })
         .collect();
-    let made = key
-        .post("/api/changes/bulk", json!({ "changes": changes }))
-        .await;
-    made.is(201);
+    key.create_changes(changes).await;
     (service, host)
 }
 
@@ -261,9 +258,8 @@ async fn invalid_filters_are_reported_at_their_field(app: TestApp) {
         assert!(page.status < 500, "{query}: {}", page.status);
         assert!(page.header("content-type").starts_with("text/html") || page.status == 303);
     }
-    let page = owner.get("/changes?page=9").await;
-    page.is(200);
-    assert!(page.text.contains("30 changes"), "the exact count");
+    let page = owner.page("/changes?page=9").await;
+    assert!(page.contains("30 changes"), "the exact count");
 }
 
 /// Downloads lists; also used without scripts.
@@ -286,7 +282,7 @@ pub(super) async fn downloads_match_the_list(app: TestApp, browser: Chromium) {
         } else {
             api
         };
-        let list = app.key().get(&format!("/api/changes{api}")).await.body(200);
+        let list = app.key().body(&format!("/api/changes{api}")).await;
         let expected: Vec<String> = each(&list["data"], "id").into_iter().map(text).collect();
         assert_eq!(expected.len(), count);
         for ending in ["csv", "ndjson"] {
@@ -379,10 +375,8 @@ async fn downloads_have_each_of_many_changes_once(app: TestApp) {
                 json!({ "title": format!("Change {round} {number}"), "tags": [tag] })
             })
             .collect();
-        let made = key
-            .post("/api/changes/bulk", json!({ "changes": changes }))
-            .await;
-        let made = made.data(201);
+        let body = json!({ "changes": changes });
+        let made = key.post("/api/changes/bulk", body).await.data(201);
         let ids = each(&made, "id").into_iter().map(text);
         wanted.extend(ids.step_by(2));
     }
@@ -462,11 +456,10 @@ async fn the_activity_log_is_filtered_and_paged(app: TestApp) {
     let next = between(&all, "rel=\"next\" href=\"", "\"")
         .replace("&#38;", "&")
         .replace("&amp;", "&");
-    let rest = owner.get(&next).await;
-    rest.is(200);
-    assert_contains(&rest.text, "rel=\"prev\"");
-    assert_contains(&rest.text, "Number 00");
-    assert!(!rest.text.contains("Number 59"));
+    let rest = owner.page(&next).await;
+    assert_contains(&rest, "rel=\"prev\"");
+    assert_contains(&rest, "Number 00");
+    assert!(!rest.contains("Number 59"));
     let services = owner.get("/activity?resource=service").await.text;
     assert_eq!(
         count(between(&services, "<main", "</main>")),

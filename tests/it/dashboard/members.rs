@@ -183,10 +183,7 @@ async fn existing_accounts_join_with_their_password(app: TestApp) {
     let fields = [("password", owner.password.as_str())];
     let answer = anonymous.post_form(&link, &fields).await;
     answer.is(303);
-    let (cookie, _) = answer
-        .header("set-cookie")
-        .split_once(';')
-        .expect("a cookie");
+    let cookie = answer.cookie();
     let there = anonymous.clone().with("cookie", cookie);
     let page = there.get("/settings/organization").await;
     assert!(page.text.contains(&second.id), "not a member");
@@ -290,9 +287,8 @@ async fn removed_members_lose_access_at_once(app: TestApp) {
         .await;
     answer.is(303);
     assert!(answer.header("location").starts_with("/sign-in"));
-    let fields = [("email", email.as_str()), ("password", PASSWORD)];
-    app.anonymous().post_form("/sign-in", &fields).await.is(401);
-    let all = app.key().get("/api/changes").await.body(200);
+    app.anonymous().try_sign_in(&email, PASSWORD).await.is(401);
+    let all = app.key().body("/api/changes").await;
     assert_eq!(all["count"], 0);
     owner.post_form(&path(&id, "remove"), &[]).await.is(404);
 }
@@ -341,18 +337,11 @@ async fn the_account_page_changes_name_password_and_sessions(app: TestApp, brows
     for ended in [&elsewhere, &old] {
         ended.get("/api/activity").await.is(401);
     }
-    let fields = [
-        ("email", app.organization.email.as_str()),
-        ("password", current),
-    ];
-    app.anonymous().post_form("/sign-in", &fields).await.is(401);
-    let fields = [fields[0], ("password", PASSWORD)];
-    let answer = app.anonymous().post_form("/sign-in", &fields).await;
+    let email = &app.organization.email;
+    app.anonymous().try_sign_in(email, current).await.is(401);
+    let answer = app.anonymous().try_sign_in(email, PASSWORD).await;
     answer.is(303);
-    let (cookie, _) = answer
-        .header("set-cookie")
-        .split_once(';')
-        .expect("a cookie");
+    let cookie = answer.cookie();
     let elsewhere = app.anonymous().with("cookie", cookie);
     // All other sessions are ended.
     browser.open(&app.at("/account")).await;

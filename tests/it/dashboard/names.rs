@@ -14,14 +14,14 @@ on_both!(
 in_browser!(names_are_completed_in_the_browser);
 
 async fn names(browser: &TestClient, path: &str) -> Value {
-    browser.get(&format!("/names/{path}")).await.body(200)
+    browser.body(&format!("/names/{path}")).await
 }
 
 async fn names_begin_with_the_prefix(app: TestApp) {
     let (key, browser) = (app.key(), app.browser().await);
     for name in ["payments", "Pay-out", "search"] {
-        key.create("/api/services", json!({ "name": name })).await;
-        key.create("/api/hosts", json!({ "hostname": name })).await;
+        key.service(name).await;
+        key.host(name).await;
     }
     let body = json!({ "title": "Tagged", "tags": ["eu", "eu-1", "deploy", "日本"] });
     key.create("/api/changes", body).await;
@@ -74,9 +74,8 @@ async fn names_are_completed_in_the_browser(app: TestApp, browser: Chromium) {
 
 /// Returns the names of the views on a page, with their ids.
 async fn views(browser: &TestClient) -> Vec<String> {
-    let page = browser.get("/views").await;
-    page.is(200);
-    let main = between(&page.text, "<main", "</main>");
+    let page = browser.page("/views").await;
+    let main = between(&page, "<main", "</main>");
     let items = main.split("<li>").skip(1);
     items
         .map(|item| between(item, "dir=\"auto\">", "<").to_owned())

@@ -3,7 +3,7 @@
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use serde_json::{Value, json};
 
-use super::{between, sign_in};
+use super::{between, main_of, sign_in};
 use changelog_tests::chromium::Chromium;
 use changelog_tests::{
     TestApp, TestClient, assert_contains, assert_lacks, in_browser, on_both, on_one, text,
@@ -20,13 +20,6 @@ on_one!(
 );
 
 in_browser!(saving_a_form_sends_only_what_was_changed);
-
-/// Returns the main part of a page.
-async fn main_of(browser: &TestClient, path: &str) -> String {
-    let page = browser.get(path).await;
-    page.is(200);
-    between(&page.text, "<main", "</main>").to_owned()
-}
 
 /// Returns a part of a page that is updated live.
 fn live<'p>(page: &'p str, name: &str) -> &'p str {
@@ -62,7 +55,7 @@ async fn a_planned_change_moves_to_the_day_on_which_it_was_made(app: TestApp) {
     let planned = json!({ "status": "planned", "occurred_at": at(0) });
     let id = made("Switch the provider", planned).await;
     let now = made("Neighbour of now", json!({})).await;
-    let read = async |id: &str| key.get(&format!("/api/changes/{id}")).await.data(200);
+    let read = async |id: &str| key.read(&format!("/api/changes/{id}")).await;
     let (old, now) = (read(&old).await, read(&now).await);
     let (old_day, today) = (day(&old["started_at"]), day(&now["started_at"]));
 
@@ -207,7 +200,7 @@ async fn saving_a_form_sends_only_what_was_changed(app: TestApp, browser: Chromi
     });
     let id = key.create("/api/changes", body).await;
     let path = format!("/api/changes/{id}");
-    let read = async || key.get(&path).await.data(200);
+    let read = async || key.read(&path).await;
     let open = async || {
         let address = app.at(&format!("/changes/{id}/edit"));
         browser.open(&address).await;
@@ -282,7 +275,7 @@ async fn a_rollback_has_a_reason(app: TestApp) {
         .replace('&', "&#38;")
         .replace('<', "&#60;")
         .replace('>', "&#62;");
-    assert_contains(&history, &format!("reason: <ins>{shown}"));
+    assert_contains(&history, format!("reason: <ins>{shown}"));
 
     // A reason of something else is refused at its field, with the values of the change.
     let fields = [("status", "completed"), ("reason", "It works")];
@@ -292,7 +285,7 @@ async fn a_rollback_has_a_reason(app: TestApp) {
     assert_contains(&answer.text, "value=\"It works\"");
     assert_contains(&answer.text, "value=\"Deploy\"");
     assert_contains(&answer.text, "Some</textarea>");
-    let change = key.get(&format!("/api{path}")).await.data(200);
+    let change = key.read(&format!("/api{path}")).await;
     assert_eq!(change["status"], "rolled_back");
 }
 
@@ -350,7 +343,7 @@ async fn a_status_is_undone_unless_others_changed_it(app: TestApp) {
     });
     let id = key.create("/api/changes", body).await;
     let path = format!("/changes/{id}");
-    let read = async || key.get(&format!("/api{path}")).await.data(200);
+    let read = async || key.read(&format!("/api{path}")).await;
     let before = read().await;
     let roll_back = async || {
         owner.submit(&path, &[("status", "rolled_back")]).await;

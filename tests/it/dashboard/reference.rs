@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use changelog_tests::chromium::Chromium;
 use changelog_tests::openapi::Document;
-use changelog_tests::{TestApp, on_one, text};
+use changelog_tests::{TestApp, in_browser, on_one, text};
 
 use super::between;
 
@@ -16,9 +16,10 @@ on_one!(
     the_reference_knows_its_reader,
     every_problem_code_has_a_page,
     the_type_of_an_error_leads_to_its_page,
-    tabs_work_without_scripts,
-    no_width_scrolls_sideways,
 );
+
+in_browser!(no_width_scrolls_sideways);
+in_browser!(without_scripts: tabs_work_without_scripts);
 
 /// Returns the text of the operation or object with this id.
 fn article<'p>(page: &'p str, id: &str) -> &'p str {
@@ -133,9 +134,8 @@ async fn every_problem_code_has_a_page(app: TestApp) {
     let anonymous = app.anonymous();
     let docs = anonymous.get("/api/docs").await.text;
     for code in ProblemCode::ALL {
-        let page = anonymous.get(&format!("/problems/{code}")).await;
-        page.is(200);
-        let main = between(&page.text, "<main", "</main>");
+        let page = anonymous.page(&format!("/problems/{code}")).await;
+        let main = between(&page, "<main", "</main>");
         for expected in [code.as_str(), code.title(), &code.status().to_string()] {
             assert!(main.contains(expected), "{code}: {main}");
         }
@@ -184,17 +184,13 @@ async fn the_type_of_an_error_leads_to_its_page(app: TestApp) {
         let problem = answer.json();
         let page = app
             .anonymous()
-            .get(problem["type"].as_str().expect("a path"))
+            .page(problem["type"].as_str().expect("a path"))
             .await;
-        page.is(200);
-        assert!(page.text.contains(&text(&problem["code"])), "{}", page.text);
+        assert!(page.contains(&text(&problem["code"])), "{}", page);
     }
 }
 
-async fn tabs_work_without_scripts(app: TestApp) {
-    let Some(browser) = Chromium::without_scripts().await else {
-        return;
-    };
+async fn tabs_work_without_scripts(app: TestApp, browser: Chromium) {
     browser.open(&format!("{}/api/docs", app.url())).await;
     let example = "#list_changes .example";
     for (tool, words) in [
@@ -218,10 +214,7 @@ async fn tabs_work_without_scripts(app: TestApp) {
     }
 }
 
-async fn no_width_scrolls_sideways(app: TestApp) {
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
+async fn no_width_scrolls_sideways(app: TestApp, browser: Chromium) {
     browser.open(&format!("{}/api/docs", app.url())).await;
     for width in [320, 768, 1024, 1280, 2560] {
         browser.set_width(width).await;

@@ -51,7 +51,7 @@ async fn record_hard_changes(app: &TestApp) {
     let host = key.create("/api/hosts", host).await;
     let mut services = Vec::new();
     for name in ["payments", "ledger", "search"] {
-        services.push(key.create("/api/services", json!({ "name": name })).await);
+        services.push(key.service(name).await);
     }
     let tags: Vec<String> = (0..20).map(|number| format!("tag-{number}")).collect();
     let hard = json!({
@@ -199,7 +199,7 @@ async fn lists_of_services_are_searched_and_sorted(app: TestApp) {
     let key = app.key();
     let mut ids = Vec::new();
     for name in ["alpha", "Payments api", "payments-web", "zeta"] {
-        ids.push(key.create("/api/services", json!({ "name": name })).await);
+        ids.push(key.service(name).await);
         key.create("/api/hosts", json!({ "hostname": name.replace(' ', "-") }))
             .await;
     }
@@ -225,9 +225,8 @@ async fn lists_of_services_are_searched_and_sorted(app: TestApp) {
         ("/hosts?q=pay", vec!["Payments-api", "payments-web"]),
         ("/hosts?sort=last", vec![]),
     ] {
-        let page = owner.get(path).await;
-        page.is(200);
-        let rows = page.text.split("<td class=\"name\">").skip(1);
+        let page = owner.page(path).await;
+        let rows = page.split("<td class=\"name\">").skip(1);
         let names: Vec<&str> = rows
             .map(|row| super::between(row, "<bdi>", "</bdi>"))
             .collect();

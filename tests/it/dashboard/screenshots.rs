@@ -30,7 +30,7 @@ async fn screenshots_of_the_demo() {
     let around = demo.after(&format!("{url}/around"));
     let key =
         TestClient::new(&demo.server.address).with("x-api-key", &demo.export("CHLOG_API_KEY"));
-    let culprit = key.get("/api/changes?q=payments+4.18.0").await.body(200);
+    let culprit = key.body("/api/changes?q=payments+4.18.0").await;
     let change = text(&culprit["data"][0]["id"]);
     for (path, name) in [
         ("/", "overview"),

@@ -23,12 +23,6 @@ on_both!(
 );
 on_sqlite!(process: one_client_cannot_guess_many_accounts);
 
-async fn try_sign_in(caller: &TestClient, email: &str, password: &str) -> TestResponse {
-    caller
-        .post_form("/sign-in", &[("email", email), ("password", password)])
-        .await
-}
-
 async fn session_status(caller: &TestClient, cookie: &str) -> u16 {
     caller
         .clone()
@@ -92,7 +86,7 @@ async fn signing_in_creates_a_session(app: TestApp) {
     for name in ["referrer-policy", "cross-origin-opener-policy"] {
         assert_ne!(page.header(name), "", "{name}");
     }
-    let answer = try_sign_in(&anonymous, &owner.email, &owner.password).await;
+    let answer = anonymous.try_sign_in(&owner.email, &owner.password).await;
     answer.is(303);
     assert_eq!(answer.header("location"), "/");
     assert!(
@@ -137,7 +131,10 @@ async fn cookies_are_secure_over_https(mut app: TestApp) {
     app.restart_with(&["--public-url", "https://log.example.com"])
         .await;
     let owner = &app.organization;
-    let answer = try_sign_in(&app.anonymous(), &owner.email, &owner.password).await;
+    let answer = app
+        .anonymous()
+        .try_sign_in(&owner.email, &owner.password)
+        .await;
     answer.is(303);
     let (pair, attributes) = attributes(&answer);
     assert!(
@@ -158,7 +155,8 @@ async fn cookies_are_secure_over_https(mut app: TestApp) {
     // The origin is that of the public URL.
     for (origin, status) in [("https://log.example.com", 303), (&*app.url(), 403)] {
         let caller = app.anonymous().with("origin", origin);
-        try_sign_in(&caller, &owner.email, &owner.password)
+        caller
+            .try_sign_in(&owner.email, &owner.password)
             .await
             .is(status);
     }
@@ -167,7 +165,7 @@ async fn cookies_are_secure_over_https(mut app: TestApp) {
 async fn wrong_passwords_are_refused(app: TestApp) {
     let (anonymous, owner) = (app.anonymous(), &app.organization);
     for password in ["", "mistyped-4711", &owner.password.to_uppercase()] {
-        let answer = try_sign_in(&anonymous, &owner.email, password).await;
+        let answer = anonymous.try_sign_in(&owner.email, password).await;
         answer.is(401);
         assert!(answer.header("content-type").starts_with("text/html"));
         assert!(answer.text.contains("<form"), "no form");
@@ -187,7 +185,8 @@ async fn wrong_passwords_are_refused(app: TestApp) {
         answer.status
     );
     // The right password works after a few wrong ones.
-    try_sign_in(&anonymous, &owner.email, &owner.password)
+    anonymous
+        .try_sign_in(&owner.email, &owner.password)
         .await
         .is(303);
 }
@@ -197,10 +196,14 @@ async fn known_and_unknown_accounts_get_the_same_response(app: TestApp) {
     let (mut known, mut unknown) = (Duration::MAX, Duration::MAX);
     for attempt in 0..4 {
         let began = Instant::now();
-        let first = try_sign_in(&anonymous, &app.organization.email, "not the password").await;
+        let first = anonymous
+            .try_sign_in(&app.organization.email, "not the password")
+            .await;
         known = known.min(began.elapsed());
         let began = Instant::now();
-        let second = try_sign_in(&anonymous, "eve@example.com", "not the password").await;
+        let second = anonymous
+            .try_sign_in("eve@example.com", "not the password")
+            .await;
         unknown = unknown.min(began.elapsed());
         let same = |answer: &TestResponse| {
             let emails = [app.organization.email.as_str(), "eve@example.com"];
@@ -255,12 +258,12 @@ async fn other_sites_cannot_sign_in_or_out(app: TestApp) {
             .fold(app.anonymous(), |caller, (name, value)| {
                 caller.with(name, value)
             });
-        let answer = try_sign_in(&caller, &owner.email, &owner.password).await;
+        let answer = caller.try_sign_in(&owner.email, &owner.password).await;
         assert_eq!(answer.status, if passes { 303 } else { 403 }, "{headers:?}");
         if !passes {
             assert_eq!(answer.header("set-cookie"), "", "{headers:?}");
         }
-        let cookie = sign_in(&app.anonymous(), &owner.email, &owner.password).await;
+        let cookie = app.cookie_of(owner).await;
         let answer = caller
             .clone()
             .with("cookie", &cookie)
@@ -278,7 +281,7 @@ async fn other_sites_cannot_sign_in_or_out(app: TestApp) {
             "{headers:?}"
         );
         // Reading is allowed.
-        let cookie = sign_in(&app.anonymous(), &owner.email, &owner.password).await;
+        let cookie = app.cookie_of(owner).await;
         assert_eq!(session_status(&caller, &cookie).await, 200, "{headers:?}");
         // API keys are not affected: other sites do not have them.
         let key = headers
@@ -329,24 +332,23 @@ async fn a_new_password_ends_every_session(app: TestApp) {
     for _ in 0..2 {
         cookies.push(sign_in(&anonymous, &owner.email, &owner.password).await);
     }
-    let arguments = [
-        "user",
-        "set-password",
-        "--email",
-        &owner.email,
-        "--password-file",
-        "-",
-    ];
-    let output = app.try_admin(&arguments, "a brand new secret\n");
+    let set_password = ["user", "set-password", "--email", &owner.email];
+    let run = |file, input| {
+        let arguments = [&set_password[..], &["--password-file", file]].concat();
+        app.try_admin(&arguments, input)
+    };
+    let output = run("-", "a brand new secret\n");
     assert!(output.status.success(), "{output:?}");
     for cookie in &cookies {
         assert_eq!(session_status(&anonymous, cookie).await, 401);
     }
     assert_eq!(session_status(&anonymous, &theirs).await, 200);
-    try_sign_in(&anonymous, &owner.email, &owner.password)
+    anonymous
+        .try_sign_in(&owner.email, &owner.password)
         .await
         .is(401);
-    try_sign_in(&anonymous, &owner.email, "a brand new secret")
+    anonymous
+        .try_sign_in(&owner.email, "a brand new secret")
         .await
         .is(303);
     // From a file; passwords that are too short, too long or too common are refused.
@@ -361,15 +363,7 @@ async fn a_new_password_ends_every_session(app: TestApp) {
     ] {
         std::fs::write(&file, &password).expect("a file");
         let path = file.to_str().expect("a path");
-        let arguments = [
-            "user",
-            "set-password",
-            "--email",
-            &owner.email,
-            "--password-file",
-            path,
-        ];
-        let output = app.try_admin(&arguments, "");
+        let output = run(path, "");
         assert_eq!(
             output.status.success(),
             accepted,
@@ -379,9 +373,7 @@ async fn a_new_password_ends_every_session(app: TestApp) {
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(password.is_empty() || !said.contains(&password), "{said}");
         if accepted {
-            try_sign_in(&anonymous, &owner.email, &password)
-                .await
-                .is(303);
+            anonymous.try_sign_in(&owner.email, &password).await.is(303);
         }
     }
 }
@@ -390,26 +382,29 @@ async fn guessing_is_throttled_temporarily(app: TestApp) {
     let (anonymous, owner) = (app.anonymous(), &app.organization);
     let second = app.second_organization();
     for attempt in 1..=5 {
-        let answer = try_sign_in(&anonymous, &owner.email, "wrong").await;
+        let answer = anonymous.try_sign_in(&owner.email, "wrong").await;
         assert_eq!(answer.status, 401, "attempt {attempt} is free");
     }
-    let answer = try_sign_in(&anonymous, &owner.email, "wrong").await;
+    let answer = anonymous.try_sign_in(&owner.email, "wrong").await;
     answer.is(429);
     let wait: u64 = answer.header("retry-after").parse().expect("whole seconds");
     assert!((1..=2).contains(&wait), "{wait}");
     // The right password and another spelling are throttled too; other accounts are not.
-    try_sign_in(&anonymous, &owner.email, &owner.password)
+    anonymous
+        .try_sign_in(&owner.email, &owner.password)
         .await
         .is(429);
-    try_sign_in(&anonymous, &owner.email.to_uppercase(), &owner.password)
+    anonymous
+        .try_sign_in(&owner.email.to_uppercase(), &owner.password)
         .await
         .is(429);
-    try_sign_in(&anonymous, &second.email, &second.password)
+    anonymous
+        .try_sign_in(&second.email, &second.password)
         .await
         .is(303);
     let deadline = Instant::now() + Duration::from_secs(20);
     loop {
-        let answer = try_sign_in(&anonymous, &owner.email, &owner.password).await;
+        let answer = anonymous.try_sign_in(&owner.email, &owner.password).await;
         if answer.status == 303 {
             break;
         }
@@ -420,18 +415,17 @@ async fn guessing_is_throttled_temporarily(app: TestApp) {
         tokio::time::sleep(Duration::from_secs(wait)).await;
     }
     // A successful sign-in resets the count.
-    try_sign_in(&anonymous, &owner.email, "wrong").await.is(401);
+    anonymous.try_sign_in(&owner.email, "wrong").await.is(401);
 }
 
 async fn sessions_survive_a_restart(mut app: TestApp) {
     let browser = app.browser().await;
     app.key().change("before").await;
-    let entries = browser.get("/api/activity?resource=change").await.body(200);
-    let owner = app.organization.clone();
-    let cookie = sign_in(&app.anonymous(), &owner.email, &owner.password).await;
+    let entries = browser.body("/api/activity?resource=change").await;
+    let cookie = app.cookie_of(&app.organization).await;
     app.restart().await;
     let browser = app.anonymous().with("cookie", &cookie);
-    let after = browser.get("/api/activity?resource=change").await.body(200);
+    let after = browser.body("/api/activity?resource=change").await;
     assert_eq!(after, entries);
     assert_eq!(
         each(&after["items"], "resource_label")
@@ -455,7 +449,7 @@ async fn is_throttled(caller: &TestClient, times: usize, address: Option<&str>) 
                 address.unwrap_or("x").len()
             );
             let caller = &caller;
-            async move { try_sign_in(caller, &email, "not the password").await }
+            async move { caller.try_sign_in(&email, "not the password").await }
         });
         let mut refused = false;
         for answer in futures_util::future::join_all(tries).await {
@@ -499,8 +493,7 @@ async fn concurrent_attempts_are_counted(app: TestApp) {
         let caller = &caller;
         async move {
             let password = format!("wrong for the {index}th time");
-            let fields = [("email", email), ("password", password.as_str())];
-            caller.post_form("/sign-in", &fields).await.status
+            caller.try_sign_in(email, &password).await.status
         }
     });
     let statuses = futures_util::future::join_all(attempts).await;

@@ -113,9 +113,8 @@ async fn the_sign_in_leads_to_the_requested_page(app: TestApp, browser: Chromium
         let query: String = url::form_urlencoded::Serializer::new(String::new())
             .append_pair("next", next)
             .finish();
-        let page = caller.get(&format!("/sign-in?{query}")).await;
-        page.is(200);
-        assert!(!page.text.contains("evil.example.com"), "{next:?}");
+        let page = caller.page(&format!("/sign-in?{query}")).await;
+        assert!(!page.contains("evil.example.com"), "{next:?}");
         let away = signed_in.get(&format!("/sign-in?{query}")).await;
         away.is(303);
         assert_eq!(away.header("location"), "/", "{next:?}");
@@ -124,13 +123,11 @@ async fn the_sign_in_leads_to_the_requested_page(app: TestApp, browser: Chromium
 
 async fn a_planted_session_is_not_accepted(app: TestApp) {
     let owner = &app.organization;
-    let fields = [
-        ("email", owner.email.as_str()),
-        ("password", owner.password.as_str()),
-    ];
     let of = |cookie: &str| app.anonymous().with("cookie", cookie);
     let planted = format!("changelog_session={}", "a".repeat(64));
-    let answer = of(&planted).post_form("/sign-in", &fields).await;
+    let answer = of(&planted)
+        .try_sign_in(&owner.email, &owner.password)
+        .await;
     answer.is(303);
     let cookie = answer.header("set-cookie").to_owned();
     let (own, _) = cookie.split_once(';').expect("a cookie");
@@ -139,10 +136,9 @@ async fn a_planted_session_is_not_accepted(app: TestApp) {
     of(&planted).get("/account").await.is(303);
     of(own).get("/account").await.is(200);
     // A sign-in does not reuse an existing session.
-    let answer = of(own).post_form("/sign-in", &fields).await;
+    let answer = of(own).try_sign_in(&owner.email, &owner.password).await;
     answer.is(303);
-    let next = answer.header("set-cookie").to_owned();
-    let (next, _) = next.split_once(';').expect("a cookie");
+    let next = answer.cookie();
     assert_ne!(next, own);
     of(next).get("/account").await.is(200);
 }

@@ -16,11 +16,6 @@ on_both!(
     hsts_is_sent_and_invitation_links_are_not_logged,
 );
 
-async fn try_sign_in(caller: &TestClient, email: &str, password: &str) -> TestResponse {
-    let fields = [("email", email), ("password", password)];
-    caller.post_form("/sign-in", &fields).await
-}
-
 /// The cookies that an answer sets, by name.
 fn cookies(answer: &TestResponse) -> BTreeMap<String, String> {
     let all = answer.headers.get_all("set-cookie").iter();
@@ -61,9 +56,7 @@ async fn invalid_addresses_are_refused_and_not_counted(mut app: TestApp) {
     ] {
         // More often than the limit.
         for _ in 0..7 {
-            try_sign_in(&caller, &email, "not the password")
-                .await
-                .is(401);
+            caller.try_sign_in(&email, "not the password").await.is(401);
         }
     }
     let mut db = Db::open(app.engine, &app.database).await;
@@ -71,9 +64,9 @@ async fn invalid_addresses_are_refused_and_not_counted(mut app: TestApp) {
     assert_eq!(rows, []);
     // The longest valid address is counted, in rows of a fixed size.
     for _ in 0..5 {
-        try_sign_in(&caller, &long(254), "wrong").await.is(401);
+        caller.try_sign_in(&long(254), "wrong").await.is(401);
     }
-    try_sign_in(&caller, &long(254), "wrong").await.is(429);
+    caller.try_sign_in(&long(254), "wrong").await.is(429);
     let rows: Vec<(Vec<u8>, i64)> = fetch!(&mut db, sqlx::query_as(ROWS));
     assert_eq!(rows.len(), 2);
     assert!(
@@ -88,7 +81,7 @@ async fn guesses_do_not_lock_out_the_owner_of_an_account(mut app: TestApp) {
     let owner = app.organization.clone();
     let (email, password) = (owner.email.as_str(), owner.password.as_str());
     let home = client_at(&app, "192.0.2.1");
-    let first = try_sign_in(&home, email, password).await;
+    let first = home.try_sign_in(email, password).await;
     first.is(303);
     let browser = cookies(&first)["changelog_browser"].clone();
     let known = |address: &str, token: &str| {
@@ -97,17 +90,17 @@ async fn guesses_do_not_lock_out_the_owner_of_an_account(mut app: TestApp) {
     // A client that guesses is throttled alone; an IPv6 network is one client.
     for number in 0..5 {
         let stranger = client_at(&app, &format!("2001:db8::{number}"));
-        try_sign_in(&stranger, email, "wrong").await.is(401);
+        stranger.try_sign_in(email, "wrong").await.is(401);
     }
     let stranger = client_at(&app, "2001:db8::ffff");
-    try_sign_in(&stranger, email, "wrong").await.is(429);
-    try_sign_in(&home, email, password).await.is(303);
+    stranger.try_sign_in(email, "wrong").await.is(429);
+    home.try_sign_in(email, password).await.is(303);
     // Many clients together reach the limit of the account.
     let mut tried = 5;
     let mut waits = false;
     for network in 1..60 {
         let caller = client_at(&app, &format!("198.51.100.{network}"));
-        let guesses = (0..5).map(|_| try_sign_in(&caller, email, "wrong"));
+        let guesses = (0..5).map(|_| caller.try_sign_in(email, "wrong"));
         for answer in futures_util::future::join_all(guesses).await {
             match answer.status {
                 401 => tried += 1,
@@ -121,23 +114,27 @@ async fn guesses_do_not_lock_out_the_owner_of_an_account(mut app: TestApp) {
     }
     // A wait of a second may pass in between.
     assert!((128..=132).contains(&tried), "{tried} were free");
-    try_sign_in(&client_at(&app, "203.0.113.9"), email, password)
+    client_at(&app, "203.0.113.9")
+        .try_sign_in(email, password)
         .await
         .is(429);
     // A browser that has signed in before is not affected, from any address.
-    let answer = try_sign_in(&known("203.0.113.9", &browser), email, password).await;
+    let answer = known("203.0.113.9", &browser)
+        .try_sign_in(email, password)
+        .await;
     answer.is(303);
     let renewed = cookies(&answer)["changelog_browser"].clone();
     assert_ne!(renewed, browser);
     // The token is valid once, and guesses with it are counted.
-    try_sign_in(&known("203.0.113.9", &browser), email, password)
+    known("203.0.113.9", &browser)
+        .try_sign_in(email, password)
         .await
         .is(429);
     let known = known("203.0.113.9", &renewed);
     for _ in 0..5 {
-        try_sign_in(&known, email, "wrong").await.is(401);
+        known.try_sign_in(email, "wrong").await.is(401);
     }
-    try_sign_in(&known, email, password).await.is(429);
+    known.try_sign_in(email, password).await.is(429);
 }
 
 async fn a_browser_is_known_for_its_own_account_only(mut app: TestApp) {
@@ -145,14 +142,15 @@ async fn a_browser_is_known_for_its_own_account_only(mut app: TestApp) {
     let second = app.second_organization();
     let owner = app.organization.clone();
     let caller = client_at(&app, "192.0.2.1");
-    let answer = try_sign_in(&caller, &second.email, &second.password).await;
+    let answer = caller.try_sign_in(&second.email, &second.password).await;
     let token = cookies(&answer)["changelog_browser"].clone();
     let caller = caller.with("cookie", &format!("changelog_browser={token}"));
     for _ in 0..5 {
-        try_sign_in(&caller, &owner.email, "wrong").await.is(401);
+        caller.try_sign_in(&owner.email, "wrong").await.is(401);
     }
-    try_sign_in(&caller, &owner.email, "wrong").await.is(429);
-    try_sign_in(&caller, &second.email, &second.password)
+    caller.try_sign_in(&owner.email, "wrong").await.is(429);
+    caller
+        .try_sign_in(&second.email, &second.password)
         .await
         .is(303);
 }
@@ -167,17 +165,13 @@ async fn unchecked_attempts_are_not_counted(mut app: TestApp) {
             let address = format!("198.51.100.{number}");
             let caller = client.clone().with("x-forwarded-for", &address);
             let email = format!("nobody-{number}@example.com");
-            tokio::spawn(async move { try_sign_in(&caller, &email, "wrong").await.status })
+            tokio::spawn(async move { caller.try_sign_in(&email, "wrong").await.status })
         })
         .collect();
     let home = client_at(&app, "192.0.2.1");
     let mut statuses = Vec::new();
     for _ in 0..8 {
-        statuses.push(
-            try_sign_in(&home, &owner.email, &owner.password)
-                .await
-                .status,
-        );
+        statuses.push(home.try_sign_in(&owner.email, &owner.password).await.status);
     }
     let mut busy = 0;
     for status in flood {
@@ -189,7 +183,7 @@ async fn unchecked_attempts_are_not_counted(mut app: TestApp) {
         statuses.iter().all(|status| matches!(status, 303 | 503)),
         "{statuses:?}"
     );
-    try_sign_in(&home, &owner.email, &owner.password)
+    home.try_sign_in(&owner.email, &owner.password)
         .await
         .is(303);
 }
@@ -197,7 +191,9 @@ async fn unchecked_attempts_are_not_counted(mut app: TestApp) {
 async fn guesses_in_a_session_are_throttled(mut app: TestApp) {
     trust_local_proxy(&mut app).await;
     let owner = app.organization.clone();
-    let answer = try_sign_in(&client_at(&app, "192.0.2.1"), &owner.email, &owner.password).await;
+    let answer = client_at(&app, "192.0.2.1")
+        .try_sign_in(&owner.email, &owner.password)
+        .await;
     let session = format!(
         "changelog_session={}",
         cookies(&answer)["changelog_session"]
@@ -216,14 +212,17 @@ async fn guesses_in_a_session_are_throttled(mut app: TestApp) {
     assert_eq!(guess(6, &owner.password).await, 429);
     // The owner of the account can still sign in.
     let home = client_at(&app, "192.0.2.1");
-    try_sign_in(&home, &owner.email, &owner.password)
+    home.try_sign_in(&owner.email, &owner.password)
         .await
         .is(303);
 }
 
 async fn a_sign_in_ends_the_previous_session(app: TestApp) {
     let owner = &app.organization;
-    let first = try_sign_in(&app.anonymous(), &owner.email, &owner.password).await;
+    let first = app
+        .anonymous()
+        .try_sign_in(&owner.email, &owner.password)
+        .await;
     let of = |answer: &TestResponse| {
         let token = &cookies(answer)["changelog_session"];
         let cookie = format!("changelog_session={token}");
@@ -231,7 +230,7 @@ async fn a_sign_in_ends_the_previous_session(app: TestApp) {
     };
     let browser = of(&first);
     browser.get("/account").await.is(200);
-    let second = try_sign_in(&browser, &owner.email, &owner.password).await;
+    let second = browser.try_sign_in(&owner.email, &owner.password).await;
     of(&second).get("/account").await.is(200);
     browser.get("/account").await.is(303);
 }
@@ -253,7 +252,10 @@ async fn hsts_is_sent_and_invitation_links_are_not_logged(mut app: TestApp) {
     }
     let fields = [("name", "New"), ("password", "short")];
     app.anonymous().post_form(&link, &fields).await.is(422);
-    let answer = try_sign_in(&app.anonymous(), &app.organization.email, "wrong").await;
+    let answer = app
+        .anonymous()
+        .try_sign_in(&app.organization.email, "wrong")
+        .await;
     answer.is(401);
     app.server.kill9();
     let log = app.server.log();

@@ -42,8 +42,7 @@ async fn many_subscribers_are_notified_of_many_changes(app: TestApp) {
         database::execute!(&mut db, sqlx::query(statement));
     }
     let change = json!({ "title": "Deploy", "service_id": service });
-    let body = json!({ "changes": vec![change; 10] });
-    app.key().post("/api/changes/bulk", body).await.is(201);
+    app.key().create_changes(vec![change; 10]).await;
     wait_for_notifications(&app).await;
     let count = "SELECT count(*), count(DISTINCT change_id) FROM notifications";
     let counted: Vec<(i64, i64)> = database::fetch!(&mut db, sqlx::query_as(count));
@@ -68,9 +67,7 @@ pub(super) async fn wait_for_notifications(app: &TestApp) {
 const NEW_EVENTS: &str = "SELECT sequence FROM events WHERE is_new = 1";
 
 pub(super) async fn create_service(app: &TestApp, name: &str) -> String {
-    app.key()
-        .create("/api/services", json!({ "name": name }))
-        .await
+    app.key().service(name).await
 }
 
 pub(super) async fn subscribe(browser: &TestClient, service: &str, risk: &str, mail: &str) {
@@ -85,9 +82,8 @@ pub(super) async fn subscribe(browser: &TestClient, service: &str, risk: &str, m
 
 /// Returns the number of unread notifications in the bar.
 async fn unread(browser: &TestClient) -> String {
-    let page = browser.get("/upcoming").await;
-    page.is(200);
-    match page.text.split_once("class=\"unread\"") {
+    let page = browser.page("/upcoming").await;
+    match page.split_once("class=\"unread\"") {
         Some((_, link)) => between(link, ">", "<").to_owned(),
         None => String::new(),
     }
@@ -95,9 +91,8 @@ async fn unread(browser: &TestClient) -> String {
 
 /// Returns the titles of a section of the page of notifications.
 async fn titles(browser: &TestClient, section: &str) -> Vec<String> {
-    let page = browser.get("/notifications").await;
-    page.is(200);
-    let Some((_, rest)) = page.text.split_once(&format!("id=\"{section}\">")) else {
+    let page = browser.page("/notifications").await;
+    let Some((_, rest)) = page.split_once(&format!("id=\"{section}\">")) else {
         return Vec::new();
     };
     let (rest, _) = rest.split_once("</section>").expect("the end");
@@ -222,10 +217,7 @@ async fn notifications_end_with_the_membership(app: TestApp) {
     let fields = [("name", "Grace"), ("password", super::PASSWORD)];
     let answer = app.anonymous().post_form(&link, &fields).await;
     answer.is(303);
-    let (cookie, _) = answer
-        .header("set-cookie")
-        .split_once(';')
-        .expect("a cookie");
+    let cookie = answer.cookie();
     let again = app.anonymous().with("cookie", cookie);
     assert!(titles(&again, "unread").await.is_empty());
     change(&app, &payments, "Later", "low").await;

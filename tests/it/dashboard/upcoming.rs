@@ -22,8 +22,7 @@ async fn overdue_changes_come_first_and_overlaps_are_named(app: TestApp) {
     let create = async |path: &str, name: &str| key.create(path, json!({ "name": name })).await;
     let payments = create("/api/services", "payments").await;
     let search = create("/api/services", "search").await;
-    let host = json!({ "hostname": "db-1" });
-    let host = key.create("/api/hosts", host).await;
+    let host = key.host("db-1").await;
     for (title, at, service, host) in [
         ("Late", "2026-01-01T22:00:00Z", Some(&payments), None),
         ("Switch", "2040-01-01T22:30:00Z", Some(&payments), None),
@@ -42,9 +41,8 @@ async fn overdue_changes_come_first_and_overlaps_are_named(app: TestApp) {
         });
         key.create("/api/changes", body).await;
     }
-    let page = owner.get("/upcoming").await;
-    page.is(200);
-    let (before, days) = page.text.split_once("class=\"day\"").expect("a day");
+    let page = owner.page("/upcoming").await;
+    let (before, days) = page.split_once("class=\"day\"").expect("a day");
     let overdue = between(before, "data-live=\"overdue\"", "</section>");
     assert_contains(&overdue, "Late");
     assert_lacks(&overdue, "Switch");

@@ -18,8 +18,7 @@ async fn record(app: &TestApp, service: &str, count: usize) {
     let changes: Vec<Value> = (0..count)
         .map(|number| json!({ "title": format!("Deploy {number}"), "service_id": service }))
         .collect();
-    let body = json!({ "changes": changes });
-    app.key().post("/api/changes/bulk", body).await.is(201);
+    app.key().create_changes(changes).await;
 }
 
 async fn connected(app: &mut TestApp) -> (Receiver, Connection, String) {

@@ -48,8 +48,7 @@ async fn a_bot_edits_its_messages_also_in_a_burst(mut app: TestApp) {
     let flags = ["--channel", "C0123456789"];
     connect_with_token(&app, "slack", &receiver, "xoxb-test", &flags);
     let key = app.key();
-    let service = json!({ "name": "payments" });
-    let service = key.create("/api/services", service).await;
+    let service = key.service("payments").await;
     let mut ids = Vec::new();
     for number in 0..7 {
         let body = json!({

@@ -55,11 +55,11 @@ async fn events_are_signed_and_in_order(mut app: TestApp) {
     receiver.wait_for(1).await;
     // As it was at the event, with the names that reading it has.
     let created = webhook::check(&receiver.requests()[0], &hook.secret).expect("it is genuine");
-    assert_eq!(created.change(), &key.get(&path).await.data(200));
+    assert_eq!(created.change(), &key.read(&path).await);
     key.update(&path, json!({ "title": "Deploy 2" })).await;
     let reason = json!({ "status": "rolled_back", "reason": "it failed" });
     key.update(&path, reason).await;
-    let last = key.get(&path).await.data(200);
+    let last = key.read(&path).await;
     app.browser()
         .await
         .submit(&format!("/changes/{id}/delete"), &[])

@@ -4,7 +4,7 @@
 use chrono::{TimeDelta, Utc};
 
 use changelog_tests::database::{Db, execute, fetch};
-use changelog_tests::{TestApp, on_both, sign_in, text};
+use changelog_tests::{TestApp, on_both, text};
 
 on_both!(
     process:
@@ -18,12 +18,7 @@ async fn a_clock_set_back_before_a_restart_revives_no_key_or_session(mut app: Te
     let key = text(&made["key"]);
     app.with_key(&key).get("/api/hosts").await.is(200);
     let organization = app.organization.clone();
-    let cookie = sign_in(
-        &app.anonymous(),
-        &organization.email,
-        &organization.password,
-    )
-    .await;
+    let cookie = app.cookie_of(&organization).await;
     let browser = |app: &TestApp| app.anonymous().with("cookie", &cookie);
     browser(&app).get("/api/activity").await.is(200);
 
@@ -42,7 +37,7 @@ async fn a_clock_set_back_before_a_restart_revives_no_key_or_session(mut app: Te
     assert!(log.contains("--trust-clock"), "{log}");
     let id = app.key().change("recorded").await;
     let path = format!("/api/changes/{id}");
-    let change = app.key().get(&path).await.data(200);
+    let change = app.key().read(&path).await;
     changelog_tests::shapes::assert_recent(&change["created_at"]);
 
     // The operator states that the clock is right.
@@ -61,11 +56,10 @@ async fn times_in_the_future_are_corrected(app: TestApp) {
     let mut db = Db::open(app.engine, &app.database).await;
     let organization = &app.organization;
     let wrong = async || {
-        let fields = [
-            ("email", organization.email.as_str()),
-            ("password", "a wrong password"),
-        ];
-        app.anonymous().post_form("/sign-in", &fields).await
+        let anonymous = app.anonymous();
+        anonymous
+            .try_sign_in(&organization.email, "a wrong password")
+            .await
     };
 
     // A session that begins in the future.

@@ -94,7 +94,7 @@ async fn slow_and_silent_connections_are_closed(app: TestApp) {
             assert!(is_expected, "{what}: {text}");
         }
     }
-    assert_eq!(key.get("/api/changes").await.body(200)["count"], 0);
+    assert_eq!(key.body("/api/changes").await["count"], 0);
 }
 
 /// An address may have 256 connections; more of them do not affect others.
@@ -219,7 +219,7 @@ async fn a_full_service_responds_with_503(mut app: TestApp) {
         let answer = app.anonymous().get("/api/hosts").await;
         answer.problem(503, "unavailable");
         assert_eq!(answer.header("retry-after"), "1");
-        app.anonymous().get("/api/health").await.body(200);
+        app.anonymous().body("/api/health").await;
     }
     drop(busy);
     let deadline = Instant::now() + Duration::from_secs(10);

@@ -15,7 +15,7 @@ async fn the_demo_serves_and_keeps_its_data(app: TestApp) {
     let (url, key) = (demo.export("CHLOG_URL"), demo.export("CHLOG_API_KEY"));
     assert_eq!(url, format!("http://{}", demo.server.address));
     let caller = TestClient::new(&demo.server.address).with("x-api-key", &key);
-    let list = caller.get("/api/changes").await.body(200);
+    let list = caller.body("/api/changes").await;
     let titles: Vec<String> = each(&list["data"], "title").into_iter().map(text).collect();
     assert!(titles.len() >= 4, "too few: {titles:?}");
     for title in &titles {
@@ -71,9 +71,8 @@ async fn the_demo_serves_and_keeps_its_data(app: TestApp) {
     let cookie = sign_in(&anonymous, &email, &password).await;
     anonymous
         .with("cookie", &cookie)
-        .get("/api/activity")
-        .await
-        .body(200);
+        .body("/api/activity")
+        .await;
     // Files with the key are readable by their owner only.
     for entry in fs::read_dir(folder.path().join("demo"))
         .expect("the folder")
@@ -100,7 +99,7 @@ async fn the_demo_serves_and_keeps_its_data(app: TestApp) {
     assert_eq!(demo.export("CHLOG_API_KEY"), key, "the key is the same");
     assert_eq!(demo.after("Password:"), password);
     let caller = TestClient::new(&demo.server.address).with("x-api-key", &key);
-    let list = caller.get("/api/changes").await.body(200);
+    let list = caller.body("/api/changes").await;
     assert_eq!(
         list["count"],
         json!(count + 2),

@@ -9,9 +9,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use changelog_tests::client::try_send;
-use changelog_tests::{
-    RawConnection, TestApp, TestClient, assert_lacks, each, on_both, sign_in, text,
-};
+use changelog_tests::{RawConnection, TestApp, TestClient, assert_lacks, each, on_both, text};
 
 on_both!(
     process:
@@ -96,7 +94,7 @@ async fn all(caller: &TestClient, path: &str, list: &str) -> Vec<Value> {
             "items" => format!("limit=100&offset={}", page * 100),
             _ => format!("per_page=100&page={}", page + 1),
         };
-        let mut body = caller.get(&format!("{path}{place}")).await.body(200);
+        let mut body = caller.body(&format!("{path}{place}")).await;
         let Value::Array(page) = body[list].take() else {
             panic!("no list: {body}");
         };
@@ -140,7 +138,7 @@ pub(super) async fn assert_nothing_lost(app: &TestApp, acknowledged: &[String]) 
     // The stored counts match the changes.
     let count = changes.len();
     for query in ["", "?risk_level=low", "?status=planned"] {
-        let body = key.get(&format!("/api/changes{query}")).await.body(200);
+        let body = key.body(&format!("/api/changes{query}")).await;
         assert_eq!(body["count"], count, "{query}");
     }
 }
@@ -153,7 +151,7 @@ async fn acknowledged_writes_survive_a_kill(mut app: TestApp) {
         app.server.kill9();
         acknowledged.extend(load.finish().await);
         app.restart().await;
-        app.anonymous().get("/api/health").await.body(200);
+        app.anonymous().body("/api/health").await;
         assert_nothing_lost(&app, &acknowledged).await;
     }
     assert!(acknowledged.len() > 150);
@@ -200,7 +198,7 @@ async fn a_write_without_its_activity_entry_fails(app: TestApp) {
     let key = app.key();
     let id = key.change("before").await;
     let path = format!("/api/changes/{id}");
-    let before = key.get(&path).await.data(200);
+    let before = key.read(&path).await;
     app.execute(HIDE_ACTIVITY).await;
     for (path, body) in [
         ("/api/changes", json!({ "title": "not made" })),
@@ -216,9 +214,9 @@ async fn a_write_without_its_activity_entry_fails(app: TestApp) {
     let answer = key.patch(&path, json!({ "status": "completed" })).await;
     assert!(answer.status >= 500, "{}", answer.text);
     app.execute(SHOW_ACTIVITY).await;
-    assert_eq!(key.get(&path).await.data(200), before);
+    assert_eq!(key.read(&path).await, before);
     for list in ["/api/hosts", "/api/services"] {
-        assert_eq!(key.get(list).await.data(200), json!([]), "{list}");
+        assert_eq!(key.read(list).await, json!([]), "{list}");
     }
     key.change("after").await;
     assert_nothing_lost(&app, &["before".to_owned(), "after".to_owned()]).await;
@@ -229,8 +227,7 @@ async fn a_revocation_does_not_need_the_activity_log(mut app: TestApp) {
     app.execute(HIDE_ACTIVITY).await;
     app.admin(&["key", "revoke", &text(&first["id"])]);
     // Signing in has an entry, too.
-    let (email, password) = (&app.organization.email, &app.organization.password);
-    let cookie = sign_in(&app.anonymous(), email, password).await;
+    let cookie = app.cookie_of(&app.organization).await;
     let browser = app.anonymous().with("cookie", &cookie);
     let path = format!("/settings/api-keys/{}/revoke", text(&second["id"]));
     browser.submit(&path, &[]).await;

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use changelog_tests::client::form;
 use changelog_tests::receivers::Receiver;
 use changelog_tests::{Answer, Postgres, TestApp, on_sqlite, send, sign_in, text};
 
@@ -52,10 +51,7 @@ async fn use_everything(app: &mut TestApp) -> Vec<(&'static str, String)> {
     let signed_out = anonymous.clone().with("cookie", &ended);
     signed_out.submit("/sign-out", &[]).await;
     let wrong = "a-wrong-password-4711";
-    let fields = [("email", owner.email.as_str()), ("password", wrong)];
-    send(form(anonymous.request("POST", "/sign-in"), &fields))
-        .await
-        .is(401);
+    anonymous.try_sign_in(&owner.email, wrong).await.is(401);
     let revoked = app.create_key(&[]);
     app.with_key(&text(&revoked["key"]))
         .change("with a key that ends")

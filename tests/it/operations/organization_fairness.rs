@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use serde_json::json;
-use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
+use sqlx::{AssertSqlSafe, Connection};
 
 use changelog_tests::{TestApp, TestClient, TestResponse, on_postgres, on_sqlite};
 
@@ -117,9 +117,7 @@ async fn fill_index(app: &TestApp) {
          WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 600000)
          SELECT n, '{half}d' || (n % 997) || ' {half}d' || (n % 1009) || 'x' FROM numbers"
     );
-    let mut connection = SqliteConnection::connect(&app.database)
-        .await
-        .expect("a connection");
+    let mut connection = app.sqlite().await;
     sqlx::query(AssertSqlSafe(statement))
         .execute(&mut connection)
         .await
@@ -131,9 +129,7 @@ async fn blocked_postgres_updates_do_not_delay_other_organizations(app: TestApp)
     let quiet = app.with_key(&app.second_organization().key);
     let loaded = app.key();
     let change = loaded.change("Locked change").await;
-    let mut holder = PgConnection::connect(&app.database)
-        .await
-        .expect("a connection");
+    let mut holder = app.postgres().await;
     let mut lock = holder.begin().await.expect("a transaction");
     sqlx::query("UPDATE changes SET document = document WHERE id = CAST($1 AS UUID)")
         .bind(&change)

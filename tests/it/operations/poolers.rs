@@ -48,12 +48,11 @@ async fn fill(key: &TestClient) -> Vec<String> {
     };
     for numbers in [0..100, 100..200, 200..300] {
         let changes: Vec<Value> = numbers.map(change).collect();
-        let body = json!({ "changes": changes });
-        key.post("/api/changes/bulk", body).await.is(201);
+        key.create_changes(changes).await;
         // What happens later has a later time.
         key.change("the next part").await;
     }
-    let list = key.get("/api/changes?q=part").await.body(200);
+    let list = key.body("/api/changes?q=part").await;
     let times: Vec<&str> = each(&list["data"], "created_at")
         .iter()
         .filter_map(|time| time.as_str())
@@ -148,7 +147,7 @@ async fn a_search_behind_a_pooler_is_answered_as_a_direct_one(app: TestApp) {
         failed.first()
     );
     assert!(created > 10, "{created}");
-    let list = client.get("/api/changes?q=concurrent").await.body(200);
+    let list = client.body("/api/changes?q=concurrent").await;
     assert_eq!(list["count"], created);
     requires_no_traces(&app.database, &pooler).await;
 }
@@ -334,7 +333,7 @@ async fn run_servers(app: &TestApp, database: &str) {
     let title = json!({ "title": "Behind pgbouncer" });
     clients[1].update(&path, title).await;
     for client in [&clients[0], &clients[1], &app.key()] {
-        let change = client.get(&path).await.data(200);
+        let change = client.read(&path).await;
         assert_eq!(change["title"], "Behind pgbouncer");
     }
     let mut command = server_command(app.folder());

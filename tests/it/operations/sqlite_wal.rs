@@ -28,13 +28,9 @@ async fn execute(connection: &mut SqliteConnection, statement: &'static str) {
 async fn writes_do_not_wait_for_a_long_reader(app: TestApp) {
     let key = app.key();
     key.change("before").await;
-    let mut reader = SqliteConnection::connect(&app.database)
-        .await
-        .expect("the file opens");
+    let mut reader = app.sqlite().await;
     execute(&mut reader, "BEGIN; SELECT count(*) FROM changes").await;
-    let mut other = SqliteConnection::connect(&app.database)
-        .await
-        .expect("the file opens");
+    let mut other = app.sqlite().await;
     execute(
         &mut other,
         "CREATE TABLE large AS SELECT zeroblob(80000000) AS bytes",

@@ -5,14 +5,14 @@ use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use sqlx::{Connection, PgConnection};
+use sqlx::Connection;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use super::durability::{assert_nothing_lost, assert_revocations_recorded};
 use changelog_tests::client::try_send;
 use changelog_tests::event_stream::EventStream;
-use changelog_tests::{Server, TestApp, TestClient, on_postgres, sign_in, text};
+use changelog_tests::{Server, TestApp, TestClient, on_postgres, text};
 
 on_postgres!(process:
     nothing_is_lost_or_doubled_while_servers_are_killed,
@@ -161,7 +161,7 @@ async fn nothing_is_lost_or_doubled_while_servers_are_killed(app: TestApp) {
 async fn a_revoked_key_is_refused_by_all_servers(app: TestApp) {
     let cluster = Cluster::of(app).await;
     let owner = &cluster.app.organization;
-    let cookie = sign_in(&cluster.app.anonymous(), &owner.email, &owner.password).await;
+    let cookie = cluster.app.cookie_of(owner).await;
     let browsers = cluster.clients("cookie", &cookie);
     for round in 0..6 {
         let key = cluster.app.create_key(&[]);
@@ -180,14 +180,12 @@ async fn a_revoked_key_is_refused_by_all_servers(app: TestApp) {
 async fn a_revocation_survives_its_server_while_the_log_is_locked(app: TestApp) {
     let mut cluster = Cluster::of(app).await;
     let owner = &cluster.app.organization;
-    let cookie = sign_in(&cluster.app.anonymous(), &owner.email, &owner.password).await;
+    let cookie = cluster.app.cookie_of(owner).await;
     let key = cluster.app.create_key(&[]);
     let other = cluster.clients("x-api-key", &text(&key["key"]))[1].clone();
     other.get("/api/key").await.is(200);
 
-    let mut connection = PgConnection::connect(&cluster.app.database)
-        .await
-        .expect("a connection to PostgreSQL");
+    let mut connection = cluster.app.postgres().await;
     let mut transaction = connection.begin().await.expect("a transaction");
     sqlx::query("LOCK TABLE activity")
         .execute(&mut *transaction)

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use changelog_tests::event_stream::EventStream;
-use changelog_tests::{RawConnection, TestApp, TestClient, on_both, sign_in};
+use changelog_tests::{RawConnection, TestApp, TestClient, on_both};
 
 on_both!(
     process:
@@ -54,8 +54,8 @@ async fn unread_responses_are_limited_per_organization(mut app: TestApp) {
     assert!(refused.contains("retry-after: 1\r\n"), "{refused}");
     assert!(refused.contains("application/problem+json"), "{refused}");
     // Small responses are sent, and the other organization has its own share.
-    app.key().get("/api/changes?per_page=1").await.body(200);
-    let list = app.with_key(&other.key).get(all).await.body(200);
+    app.key().body("/api/changes?per_page=1").await;
+    let list = app.with_key(&other.key).body(all).await;
     assert_eq!(list["count"], CHANGES);
     assert_eq!(list["data"].as_array().map(Vec::len), Some(CHANGES));
     assert_eq!(list["total_pages"], 1);
@@ -99,9 +99,7 @@ async fn downloads_wait_for_memory(mut app: TestApp) {
     record_large(&app.key()).await;
     // A download reads eight changes at a time, and two parts fit into the share.
     app.restart_with(&["--response-memory", "16"]).await;
-    let organization = &app.organization;
-    let password = &organization.password;
-    let cookie = sign_in(&app.anonymous(), &organization.email, password).await;
+    let cookie = app.cookie_of(&app.organization).await;
     let header = format!("cookie: {cookie}");
     let before = memory(&app);
     let mut unread = Vec::new();
@@ -112,7 +110,7 @@ async fn downloads_wait_for_memory(mut app: TestApp) {
     }
     let until = Instant::now() + Duration::from_secs(2);
     while Instant::now() < until {
-        app.key().get("/api/changes?per_page=1").await.body(200);
+        app.key().body("/api/changes?per_page=1").await;
         let more = memory(&app).saturating_sub(before);
         assert!(more < 120, "40 unread downloads take {more} MiB");
     }

@@ -30,7 +30,7 @@ async fn dependencies_are_found_in_both_directions(app: TestApp) {
     let (store, ours) = open(&app).await;
     let mut ids = Vec::new();
     for name in ["mail", "Ledger", "payments", "shop"] {
-        ids.push(key.create("/api/services", json!({ "name": name })).await);
+        ids.push(key.service(name).await);
     }
     let [mail, ledger, payments, shop] = ids.as_slice() else {
         panic!("{ids:?}");
@@ -75,9 +75,7 @@ async fn matches(store: &Store, tenant: Tenant, prefix: &str) -> (Vec<ServiceId>
 async fn services_and_hosts_are_found_by_words(app: TestApp) {
     let key = app.key();
     let (store, ours) = open(&app).await;
-    let create = async |name: &str| {
-        parsed::<ServiceId>(&key.create("/api/services", json!({ "name": name })).await)
-    };
+    let create = async |name: &str| parsed::<ServiceId>(&key.service(name).await);
     let (payments, cafe) = (
         create("Payments API pay").await,
         create("Café-Überlauf").await,
@@ -140,8 +138,8 @@ async fn words_match_per_organization_and_limit(app: TestApp) {
     for key in [app.key(), app.with_key(&second.key)] {
         for number in 0..3 {
             let name = format!("worker {number}");
-            key.create("/api/services", json!({ "name": name })).await;
-            key.create("/api/hosts", json!({ "hostname": name })).await;
+            key.service(&name).await;
+            key.host(&name).await;
         }
     }
     let (services, hosts) = matches(&store, ours, "worker").await;

@@ -92,7 +92,7 @@ async fn deleting_a_change_removes_everything_about_it(app: TestApp) {
     let expected: Vec<Value> = {
         let mut shown = Vec::new();
         for id in &all {
-            shown.push(key.get(&format!("/api/changes/{id}")).await.data(200));
+            shown.push(key.read(&format!("/api/changes/{id}")).await);
         }
         shown
     };
@@ -141,7 +141,7 @@ async fn deleting_a_change_removes_everything_about_it(app: TestApp) {
         ("tag=prod&risk_level=high", 1),
         ("since=2025-01-01T00:00:00Z&until=2026-01-01T00:00:00Z", 0),
     ] {
-        let list = key.get(&format!("/api/changes?{query}")).await.body(200);
+        let list = key.body(&format!("/api/changes?{query}")).await;
         assert_eq!(list["count"], count, "{query}");
         let data = list["data"].as_array().expect("a list");
         assert_eq!(data.len(), count, "{query}");
@@ -152,7 +152,7 @@ async fn deleting_a_change_removes_everything_about_it(app: TestApp) {
         full("Deploy next", "2026-01-02T03:04:05.678Z"),
     )
     .await;
-    let list = key.get("/api/changes?q=deploy").await.body(200);
+    let list = key.body("/api/changes?q=deploy").await;
     assert_eq!(list["count"], 2);
     store.close().await;
 }

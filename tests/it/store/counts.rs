@@ -160,8 +160,7 @@ async fn changes_are_counted_by_day(app: TestApp) {
 
 async fn a_change_is_counted_on_the_day_on_which_it_started(app: TestApp) {
     let key = app.key();
-    let service = json!({ "name": "payments" });
-    let service = key.create("/api/services", service).await;
+    let service = key.service("payments").await;
     let planned = json!({ "title": "planned", "occurred_at": moment(0, 5), "service_id": service });
     let planned = key.create("/api/changes", planned).await;
     let (store, tenant) = open(&app).await;
@@ -187,7 +186,7 @@ async fn the_busiest_services_are_found(app: TestApp) {
     let key = app.key();
     let mut services = BTreeMap::new();
     for name in ["one", "two", "three", "none"] {
-        let id = key.create("/api/services", json!({ "name": name })).await;
+        let id = key.service(name).await;
         services.insert(name, id);
     }
     for (name, day, times) in [
@@ -237,8 +236,7 @@ const MANY_DAYS: std::ops::Range<i64> = 0..120;
 /// service and changes.
 async fn many_changes(app: &TestApp) -> (String, Vec<String>) {
     let key = app.key();
-    let service = json!({ "name": "payments" });
-    let service = key.create("/api/services", service).await;
+    let service = key.service("payments").await;
     let mut changes = Vec::new();
     for day in MANY_DAYS {
         for risk in ["low", "medium", "high"] {
@@ -378,8 +376,8 @@ async fn services_and_hosts_have_summaries(app: TestApp) {
     let mut services = Vec::new();
     let mut hosts = Vec::new();
     for name in ["Delta", "alpha", "Bravo", "charlie"] {
-        services.push(key.create("/api/services", json!({ "name": name })).await);
-        hosts.push(key.create("/api/hosts", json!({ "hostname": name })).await);
+        services.push(key.service(name).await);
+        hosts.push(key.host(name).await);
     }
     let mut newest = String::new();
     for (day, service, host) in [(2, 1, 0), (5, 1, 0), (3, 1, 2), (4, 2, 0)] {

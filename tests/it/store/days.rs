@@ -148,7 +148,7 @@ async fn days_of_each_zone_have_their_changes(app: TestApp) {
     let key = app.key();
     let mut services = Vec::new();
     for name in ["payments", "ledger"] {
-        services.push(key.create("/api/services", json!({ "name": name })).await);
+        services.push(key.service(name).await);
     }
     let host = key.host("web-1").await;
     let mut random = StdRng::seed_from_u64(15);
@@ -157,10 +157,7 @@ async fn days_of_each_zone_have_their_changes(app: TestApp) {
         .iter()
         .map(|one| one.json(&services, &host))
         .collect();
-    let recorded = key
-        .post("/api/changes/bulk", json!({ "changes": body }))
-        .await;
-    assert_eq!(recorded.status, 201, "{}", recorded.text);
+    key.create_changes(body).await;
     let (store, tenant) = open(&app).await;
     assert_counted(&store, tenant, &changes, &services, &host).await;
     // What is recorded later is counted, although the parts of its day were remembered.

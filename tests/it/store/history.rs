@@ -27,11 +27,8 @@ async fn every_resource_has_a_history(app: TestApp) {
     let many: Vec<_> = (0..50)
         .map(|n| json!({ "title": format!("change {n}"), "occurred_at": "2020-02-02T00:00:00Z" }))
         .collect();
-    let many = key
-        .post("/api/changes/bulk", json!({ "changes": many }))
-        .await;
-    many.is(201);
-    let change = key.get("/api/changes?q=change+17").await.body(200)["data"][0].clone();
+    key.create_changes(many).await;
+    let change = key.body("/api/changes?q=change+17").await["data"][0].clone();
     let change: Change = serde_json::from_value(change).expect("a change");
     for title in ["second name", "third name"] {
         key.update(
@@ -114,7 +111,7 @@ async fn every_resource_has_a_history(app: TestApp) {
 
 async fn a_history_is_limited(app: TestApp) {
     let id = app.key().change("often").await;
-    let change = app.key().get(&format!("/api/changes/{id}")).await.data(200);
+    let change = app.key().read(&format!("/api/changes/{id}")).await;
     let change: Change = serde_json::from_value(change).expect("a change");
     let (store, tenant) = open(&app).await;
     let history = async || {

@@ -88,12 +88,8 @@ async fn an_invitation_is_accepted_once(app: TestApp) {
             []
         );
     }
-    let entries = app
-        .browser()
-        .await
-        .get("/api/activity?resource=member")
-        .await;
-    let entries = entries.body(200);
+    let browser = app.browser().await;
+    let entries = browser.body("/api/activity?resource=member").await;
     let actions = each(&entries["items"], "action");
     let invited = actions.iter().filter(|action| **action == "invited");
     assert_eq!(invited.count(), 10);
@@ -179,12 +175,9 @@ async fn an_invitation_can_be_withdrawn(app: TestApp) {
     withdraw(ours).await.expect("it exists");
     assert!(is_not_found(&withdraw(ours).await));
     assert!(is_not_found(&take(&store, "token").await));
-    let entries = app
-        .browser()
-        .await
-        .get("/api/activity?resource=member")
-        .await;
-    let entry = &entries.body(200)["items"][1];
+    let browser = app.browser().await;
+    let entries = browser.body("/api/activity?resource=member").await;
+    let entry = &entries["items"][1];
     assert_eq!(entry["action"], "removed");
     assert_eq!(entry["resource_label"], "bob@example.com");
     assert_eq!(entry["metadata"]["invitation"], "withdrawn");

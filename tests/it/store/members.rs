@@ -80,12 +80,8 @@ async fn only_permitted_roles_change_roles(app: TestApp) {
     assert!(is_not_found(
         &set(&store, theirs, &Role::Owner, bob.id, &Role::Admin).await
     ));
-    let entries = app
-        .browser()
-        .await
-        .get("/api/activity?resource=member")
-        .await;
-    let entries = entries.body(200);
+    let browser = app.browser().await;
+    let entries = browser.body("/api/activity?resource=member").await;
     let items = entries["items"].as_array().expect("a list");
     let changed: Vec<_> = items
         .iter()
@@ -148,12 +144,8 @@ async fn only_permitted_roles_remove_members(app: TestApp) {
     };
     assert_eq!(session("here").await, None);
     assert_eq!(session("there").await, Some(theirs));
-    let entries = app
-        .browser()
-        .await
-        .get("/api/activity?resource=member")
-        .await;
-    let entries = entries.body(200);
+    let browser = app.browser().await;
+    let entries = browser.body("/api/activity?resource=member").await;
     let removed = &entries["items"][2];
     assert_eq!(removed["action"], "removed");
     assert_eq!(removed["resource_label"], "Bob");

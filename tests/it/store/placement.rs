@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use sqlx::{AssertSqlSafe, PgConnection};
 
 use changelog_tests::{TestApp, on_postgres, run, server_command};
 
@@ -196,8 +196,7 @@ impl Reference {
 
 async fn every_table_can_be_placed(app: TestApp) {
     let placement = Placement::read();
-    let connection = PgConnection::connect(&app.database).await;
-    let mut connection = connection.expect("PostgreSQL answers");
+    let mut connection = app.postgres().await;
     let problems = Schema::read(&mut connection).await.problems(&placement);
     assert!(problems.is_empty(), "{problems:#?}");
     // By default nothing else than the distributed tables is printed.

@@ -7,7 +7,9 @@ use sqlx::QueryBuilder;
 use sqlx::types::Uuid;
 
 use super::{ChangeJson, SERVICE_AND_HOST, push_json};
-use crate::store::engine::{BatchLimits, Batcher, Dialect, Results, end_lease, on, read};
+use crate::store::engine::{
+    BatchLimits, Batcher, Dialect, PushValue, Results, end_lease, on, read,
+};
 use crate::store::index::sort_key;
 use crate::store::{Database, StoreError, Tenant};
 
@@ -95,8 +97,7 @@ fn select_by_ids<DB: Dialect>(tenant: Tenant, ids: &[Uuid]) -> QueryBuilder<DB> 
     let mut query = QueryBuilder::new("SELECT c.id, ");
     push_json(&mut query, tenant);
     query.push(" FROM changes c ").push(SERVICE_AND_HOST);
-    query.push(" WHERE c.organization_id = ");
-    DB::bind(&mut query, tenant.uuid().into());
+    query.push_value(" WHERE c.organization_id = ", tenant.uuid());
     query.push(" AND c.sort_key");
     let sort_keys = ids.iter().map(|id| sort_key::to_look_up(*id));
     DB::push_in(&mut query, sort_keys.collect());
@@ -167,7 +168,6 @@ pub(super) fn select_one<DB: Dialect>(tenant: Tenant, sort_key: i64) -> QueryBui
         .push(SERVICE_AND_HOST)
         .push(" WHERE c.organization_id = ");
     DB::bind(&mut query, tenant.uuid().into());
-    query.push(" AND c.sort_key = ");
-    DB::bind(&mut query, sort_key.into());
+    query.push_value(" AND c.sort_key = ", sort_key);
     query
 }

@@ -12,7 +12,7 @@ use sqlx::types::{Text, Uuid};
 use sqlx::{FromRow, QueryBuilder};
 
 use super::{SERVICE_AND_HOST, broken};
-use crate::store::engine::{Planning, push_limit, push_merged, read};
+use crate::store::engine::{Planning, PushValue, Value, push_limit, push_merged, read};
 use crate::store::index::search::{self, ChangeMatcher, SearchDialect};
 use crate::store::index::sort_key;
 use crate::store::{Database, HAPPENED, StoreError, Tenant};
@@ -186,7 +186,7 @@ fn push_sort_keys<DB: SearchDialect>(
             push_not_planned(query, tenant, newest);
             return;
         }
-        CandidateSource::Host(id) => Some((" AND host_id = ", id.0.into())),
+        CandidateSource::Host(id) => Some((" AND host_id = ", Value::from(id.0))),
         CandidateSource::Running => {
             let status = Status::InProgress.as_str();
             Some((" AND status = ", status.into()))
@@ -197,8 +197,7 @@ fn push_sort_keys<DB: SearchDialect>(
     query.push("SELECT sort_key FROM changes WHERE organization_id = ");
     DB::bind(query, tenant.uuid().into());
     if let Some((condition, value)) = by {
-        query.push(condition);
-        DB::bind(query, value);
+        query.push_value(condition, value);
     }
     let may_be_planned = !matches!(
         newest.source,
@@ -223,8 +222,7 @@ fn push_not_planned<DB: SearchDialect>(
     let push = |query: &mut QueryBuilder<DB>, status: &Status| {
         query.push("SELECT sort_key FROM changes WHERE organization_id = ");
         DB::bind(query, tenant.uuid().into());
-        query.push(" AND status = ");
-        DB::bind(query, status.as_str().into());
+        query.push_value(" AND status = ", status.as_str());
         sort_key::push_range(
             query,
             "sort_key",
@@ -264,10 +262,8 @@ fn push_services<DB: SearchDialect>(
             query
                 .push("SELECT * FROM (SELECT sort_key FROM ")
                 .push(table);
-            query.push(" WHERE organization_id = ");
-            DB::bind(query, tenant.uuid().into());
-            query.push(" AND service_id = ");
-            DB::bind(query, id.0.into());
+            query.push_value(" WHERE organization_id = ", tenant.uuid());
+            query.push_value(" AND service_id = ", id.0);
             if !newest.planned {
                 query.push(condition);
             }

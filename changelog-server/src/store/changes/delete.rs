@@ -7,7 +7,7 @@ use sqlx::{Postgres, Sqlite};
 
 use super::row::{ChangeRow, push_delete_more_services, push_delete_tag};
 use crate::store::activity::Entry;
-use crate::store::engine::{Engine, Script};
+use crate::store::engine::{Engine, PushValue, Script};
 use crate::store::index::counts;
 use crate::store::index::search::SearchDialect;
 use crate::store::{Actor, StoreError, Tenant, Tx, new_id};
@@ -58,8 +58,7 @@ fn script<DB: SearchDialect>(change: &ChangeRow<'_>, slot: i64) -> Script<DB> {
     let mut script = Script::new();
     let query = script.statement("DELETE FROM changes WHERE organization_id = ");
     DB::bind(query, tenant.uuid().into());
-    query.push(" AND sort_key = ");
-    DB::bind(query, sort_key.into());
+    query.push_value(" AND sort_key = ", sort_key);
     push_delete_more_services(&mut script, change);
     for tag in &change.change.tags {
         push_delete_tag(&mut script, change, tag);

@@ -5,7 +5,7 @@ use sqlx::QueryBuilder;
 
 use super::ChangeJson;
 use super::by_id::select_one;
-use crate::store::engine::{Dialect, execute, on};
+use crate::store::engine::{Dialect, PushValue, execute, on};
 use crate::store::index::sort_key;
 use crate::store::{StoreError, Tenant, Tx};
 
@@ -103,8 +103,7 @@ fn select_sort_key<DB: Dialect>(tenant: Tenant, sort_key: i64) -> QueryBuilder<D
     let mut query = QueryBuilder::new("SELECT sort_key FROM changes WHERE sort_key = ");
     DB::bind(&mut query, sort_key.into());
     if !DB::SORT_KEYS_ARE_GLOBAL {
-        query.push(" AND organization_id = ");
-        DB::bind(&mut query, tenant.uuid().into());
+        query.push_value(" AND organization_id = ", tenant.uuid());
     }
     query
 }

@@ -10,7 +10,7 @@ use sqlx::types::Uuid;
 use super::by_id::push_places_end;
 use super::list::{ChangeList, ChangesJson, time_of};
 use super::{broken, push_json};
-use crate::store::engine::{Dialect, Value, read};
+use crate::store::engine::{Dialect, PushValue, Value, read};
 use crate::store::index::search::{ChangeMatcher, IndexTerms};
 use crate::store::index::sort_key;
 use crate::store::{Database, StoreError, Tenant};
@@ -155,8 +155,6 @@ fn push_between<DB: Dialect>(
     first: Value<'_>,
     last: Value<'_>,
 ) {
-    query.push(" AND ").push(column).push(" >= ");
-    DB::bind(query, first);
-    query.push(" AND ").push(column).push(" <= ");
-    DB::bind(query, last);
+    query.push(" AND ").push(column).push_value(" >= ", first);
+    query.push(" AND ").push(column).push_value(" <= ", last);
 }

@@ -10,7 +10,7 @@ use sqlx::QueryBuilder;
 use super::create::Creation;
 use super::draft::Draft;
 use crate::store::activity;
-use crate::store::engine::{Dialect, push_values, read};
+use crate::store::engine::{Dialect, PushValue, push_values, read};
 use crate::store::index::sort_key;
 use crate::store::{Database, StoreError};
 
@@ -91,11 +91,9 @@ impl Database {
 fn select_keys_in<DB: Dialect>(draft: &Draft, range: Range<i64>) -> QueryBuilder<DB> {
     let mut query = QueryBuilder::new("SELECT sort_key FROM changes WHERE sort_key >= ");
     DB::bind(&mut query, range.start.into());
-    query.push(" AND sort_key < ");
-    DB::bind(&mut query, range.end.into());
+    query.push_value(" AND sort_key < ", range.end);
     if !DB::SORT_KEYS_ARE_GLOBAL {
-        query.push(" AND organization_id = ");
-        DB::bind(&mut query, draft.tenant.uuid().into());
+        query.push_value(" AND organization_id = ", draft.tenant.uuid());
     }
     query
         .push(" ORDER BY sort_key LIMIT ")
@@ -110,8 +108,7 @@ fn select_existing_keys<DB: Dialect>(creation: &Creation) -> QueryBuilder<DB> {
     push_values(&mut query, keys.map(|draft| [draft.sort_key.into()]));
     query.push(") AS wanted JOIN changes c ON c.sort_key = wanted.column1");
     if !DB::SORT_KEYS_ARE_GLOBAL {
-        query.push(" AND c.organization_id = ");
-        DB::bind(&mut query, creation.tenant.uuid().into());
+        query.push_value(" AND c.organization_id = ", creation.tenant.uuid());
     }
     query
 }

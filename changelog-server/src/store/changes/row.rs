@@ -7,7 +7,7 @@ use sqlx::types::Uuid;
 
 use super::document;
 use crate::store::Tenant;
-use crate::store::engine::{Dialect, Script, Value};
+use crate::store::engine::{Dialect, PushValue, Script, Value};
 use crate::store::index::counts::{self, CountDelta};
 use crate::store::index::search::{self, Facets, SearchDialect};
 use crate::store::index::sort_key;
@@ -266,10 +266,8 @@ fn push_delete_of<DB: Dialect>(
     let query = script.statement("DELETE FROM ");
     query.push(table).push(" WHERE organization_id = ");
     DB::bind(query, row.tenant.uuid().into());
-    query.push(" AND ").push(column).push(" = ");
-    DB::bind(query, value);
-    query.push(" AND sort_key = ");
-    DB::bind(query, row.sort_key.into());
+    query.push(" AND ").push(column).push_value(" = ", value);
+    query.push_value(" AND sort_key = ", row.sort_key);
 }
 
 /// Adds the statements that delete the services after the first of a change.

@@ -5,7 +5,7 @@ use std::ops::Range;
 use sqlx::QueryBuilder;
 
 use super::{ChangesJson, SERVICE_AND_HOST, push_json};
-use crate::store::engine::{Dialect, push_limit, read};
+use crate::store::engine::{Dialect, PushValue, push_limit, read};
 use crate::store::{Database, StoreError, Tenant};
 
 impl Database {
@@ -71,8 +71,7 @@ fn select<DB: Dialect>(tenant: Tenant, millis: Range<i64>, limit: u64) -> QueryB
         (" AND scheduled_for < ", millis.end, millis.end == i64::MAX),
     ] {
         if !is_open {
-            query.push(condition);
-            DB::bind(&mut query, limit.into());
+            query.push_value(condition, limit);
         }
     }
     query.push(" ORDER BY scheduled_for, sort_key");

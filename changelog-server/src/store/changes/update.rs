@@ -11,7 +11,7 @@ use super::row::{
 };
 use crate::clock::Clock;
 use crate::store::activity::{Entry, changed, difference};
-use crate::store::engine::{Engine, Script, on};
+use crate::store::engine::{Engine, PushValue, Script, on};
 use crate::store::index::counts;
 use crate::store::index::search::SearchDialect;
 use crate::store::{Actor, StoreError, Tenant, Tx, new_id};
@@ -198,13 +198,10 @@ impl Update<'_> {
                     None => continue,
                 }
             }
-            query.push(", ").push(column).push(" = ");
-            DB::bind(query, value);
+            query.push(", ").push(column).push_value(" = ", value);
         }
-        query.push(" WHERE organization_id = ");
-        DB::bind(query, tenant.uuid().into());
-        query.push(" AND sort_key = ");
-        DB::bind(query, before.sort_key.into());
+        query.push_value(" WHERE organization_id = ", tenant.uuid());
+        query.push_value(" AND sort_key = ", before.sort_key);
         if is_moved || before.more_service_ids != after.more_service_ids {
             push_delete_more_services(&mut script, before);
             push_more_services(&mut script, [after].into_iter());

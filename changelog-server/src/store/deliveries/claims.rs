@@ -11,7 +11,7 @@ use serde_json::Value as Json;
 use sqlx::types::Uuid;
 use sqlx::{FromRow, QueryBuilder};
 
-use crate::store::engine::{Dialect, execute, on, push_limit, read};
+use crate::store::engine::{Dialect, PushValue, execute, on, push_limit, read};
 use crate::store::{Database, StoreError, Tenant, Tx, events};
 
 /// The limit on deliveries of one message of a burst.
@@ -145,13 +145,11 @@ impl Due {
             "SELECT d.sequence, d.burst FROM deliveries d WHERE d.organization_id = ",
         );
         DB::bind(&mut query, tenant.into());
-        query.push(" AND d.connection_id = ");
-        DB::bind(&mut query, connection.into());
+        query.push_value(" AND d.connection_id = ", connection);
         query.push(" AND d.state = 'pending' AND d.next_at <= ");
         DB::bind(&mut query, self.now.millis().into());
         if let Some(burst) = &self.burst {
-            query.push(" AND d.burst = ");
-            DB::bind(&mut query, burst.as_str().into());
+            query.push_value(" AND d.burst = ", burst.as_str());
         }
         // No earlier one of its change is pending, except in the same message. PostgreSQL would
         // make a join of NOT EXISTS, and for a table that has just grown one that reads all that
@@ -163,14 +161,12 @@ impl Due {
              WHERE e.organization_id = "
         });
         DB::bind(&mut query, tenant.into());
-        query.push(" AND e.connection_id = ");
-        DB::bind(&mut query, connection.into());
+        query.push_value(" AND e.connection_id = ", connection);
         query.push(" AND e.change_id = d.change_id AND e.state = 'pending'");
         if let Some(burst) = &self.burst {
             query.push(" AND e.sequence < d.sequence AND (e.burst IS NULL OR e.burst <> ");
             DB::bind(&mut query, burst.as_str().into());
-            query.push(" OR e.next_at > ");
-            DB::bind(&mut query, self.now.millis().into());
+            query.push_value(" OR e.next_at > ", self.now.millis());
             query.push(")) = 0");
         } else {
             query.push(")");
@@ -186,10 +182,8 @@ impl Due {
             "UPDATE deliveries SET attempts = attempts + 1, is_claimed = 1, next_at = ",
         );
         DB::bind(&mut query, self.expiry.millis().into());
-        query.push(" WHERE organization_id = ");
-        DB::bind(&mut query, self.tenant.uuid().into());
-        query.push(" AND connection_id = ");
-        DB::bind(&mut query, self.connection.0.into());
+        query.push_value(" WHERE organization_id = ", self.tenant.uuid());
+        query.push_value(" AND connection_id = ", self.connection.0);
         query.push(" AND sequence");
         DB::push_in(&mut query, sequences);
         query.push(" RETURNING sequence, change_id, attempts, burst");
@@ -322,12 +316,9 @@ fn return_claims<DB: Dialect>(
     );
     DB::bind(&mut query, now.millis().into());
     query.push(if is_alone { ", burst = NULL" } else { "" });
-    query.push(" WHERE organization_id = ");
-    DB::bind(&mut query, tenant.uuid().into());
-    query.push(" AND connection_id = ");
-    DB::bind(&mut query, connection.0.into());
-    query.push(" AND is_claimed = 1 AND next_at = ");
-    DB::bind(&mut query, expiry.millis().into());
+    query.push_value(" WHERE organization_id = ", tenant.uuid());
+    query.push_value(" AND connection_id = ", connection.0);
+    query.push_value(" AND is_claimed = 1 AND next_at = ", expiry.millis());
     query.push(" AND sequence");
     DB::push_in(&mut query, sequences);
     query
@@ -351,8 +342,7 @@ fn select_references<DB: Dialect>(
         "SELECT change_id, reference, sequence FROM receiver_messages WHERE organization_id = ",
     );
     DB::bind(&mut query, tenant.uuid().into());
-    query.push(" AND connection_id = ");
-    DB::bind(&mut query, connection.0.into());
+    query.push_value(" AND connection_id = ", connection.0);
     query.push(" AND change_id");
     DB::push_in_ids(&mut query, changes);
     query

@@ -5,7 +5,7 @@ use sqlx::QueryBuilder;
 use sqlx::types::Uuid;
 
 use super::DeliveryState;
-use crate::store::engine::{Dialect, Script, Value, on, push_limit, run_script};
+use crate::store::engine::{Dialect, PushValue, Script, Value, on, push_limit, run_script};
 use crate::store::{StoreError, Tenant, Tx};
 
 /// How far back deliveries are counted to recognize a burst.
@@ -90,8 +90,7 @@ fn select_recent<DB: Dialect>(tenant: Tenant, connection: ConnectionId) -> Query
     let mut query =
         QueryBuilder::new("SELECT service_id, created_at FROM deliveries WHERE organization_id = ");
     DB::bind(&mut query, tenant.uuid().into());
-    query.push(" AND connection_id = ");
-    DB::bind(&mut query, connection.0.into());
+    query.push_value(" AND connection_id = ", connection.0);
     query.push(" ORDER BY sequence DESC");
     push_limit(&mut query, RECENT, 0);
     query

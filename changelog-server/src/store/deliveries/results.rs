@@ -6,7 +6,7 @@ use sqlx::types::Uuid;
 
 use super::DeliveryState;
 use crate::store::connections::Connection;
-use crate::store::engine::{Dialect, Script, Value, execute, push_values, run_script};
+use crate::store::engine::{Dialect, PushValue, Script, Value, execute, push_values, run_script};
 use crate::store::{Actor, StoreError, Tenant, Tx};
 
 pub(super) const RETRY_PENDING: &str = "
@@ -162,8 +162,7 @@ fn finish<DB: Dialect>(
     // pending or was sent, once for each row.
     query.push(") AS done WHERE deliveries.organization_id = ");
     DB::bind(query, tenant.uuid().into());
-    query.push(" AND deliveries.connection_id = ");
-    DB::bind(query, connection.0.into());
+    query.push_value(" AND deliveries.connection_id = ", connection.0);
     query.push(" AND deliveries.sequence");
     DB::push_in(query, finished.iter().map(|done| done.sequence).collect());
     query.push(

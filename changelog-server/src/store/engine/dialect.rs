@@ -41,6 +41,19 @@ pub(crate) trait Dialect: Database {
     ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
 }
 
+/// Adds values to a query for either database.
+pub(crate) trait PushValue {
+    /// Adds a part of a query and a value after it.
+    fn push_value<'v>(&mut self, before: &str, value: impl Into<Value<'v>>);
+}
+
+impl<DB: Dialect> PushValue for QueryBuilder<DB> {
+    fn push_value<'v>(&mut self, before: &str, value: impl Into<Value<'v>>) {
+        self.push(before);
+        DB::bind(self, value.into());
+    }
+}
+
 /// A value of a query for either database.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Value<'v> {
@@ -215,7 +228,6 @@ pub(crate) fn push_organization<DB: Dialect>(
 pub(crate) fn push_limit<DB: Dialect>(query: &mut QueryBuilder<DB>, limit: u64, offset: i64) {
     query.push(" LIMIT ").push(limit);
     if offset > 0 {
-        query.push(" OFFSET ");
-        DB::bind(query, offset.into());
+        query.push_value(" OFFSET ", offset);
     }
 }

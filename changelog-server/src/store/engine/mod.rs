@@ -30,7 +30,7 @@ pub(crate) use backend::{Engine, bounded, committed, execute, on, read, run_scri
 pub use backup::BackupError;
 pub(crate) use batcher::{BatchLimits, Batcher, Results};
 pub(crate) use connections::{Connections, TxConnection};
-pub(crate) use dialect::{Dialect, Value, push_limit, push_organization, push_values};
+pub(crate) use dialect::{Dialect, PushValue, Value, push_limit, push_organization, push_values};
 pub use error::StoreError;
 pub(crate) use fair_share::Permit;
 pub(crate) use generation::{Generation, Generations};

@@ -24,8 +24,7 @@ async fn deliveries_are_paged_and_replayed(app: TestApp) {
     let changes: Vec<Value> = (0..55)
         .map(|number| json!({ "title": format!("Deploy {number}"), "status": "completed" }))
         .collect();
-    let bulk = json!({ "changes": changes });
-    app.key().post("/api/changes/bulk", bulk).await.is(201);
+    app.key().create_changes(changes).await;
     let deadline = Instant::now() + Duration::from_mins(1);
     let (newest, older) = loop {
         let page = owner.get(&path).await.text;

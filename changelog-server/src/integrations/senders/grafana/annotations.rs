@@ -4,6 +4,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::{Api, Region, Writer};
+use crate::integrations::http::SendError;
 use crate::integrations::senders::answer::Outcome;
 use crate::integrations::senders::request;
 
@@ -19,20 +20,16 @@ impl Annotations<'_> {
 }
 
 impl Writer for Annotations<'_> {
-    async fn create(&self, region: &Region) -> Outcome {
+    async fn create(&self, region: &Region) -> Result<Outcome, SendError> {
         let url = format!("{}/api/annotations", self.api.base);
         let body = self.api.spec(region, "panelId");
-        match self.api.send(request::post(&url, &body)).await {
-            Ok((mut outcome, answer)) => {
-                let id = answer["id"].as_i64();
-                outcome.reference = id.map(|id| json!({ "id": id }));
-                outcome
-            }
-            Err(error) => Outcome::failed(&error),
-        }
+        let (mut outcome, answer) = self.api.send(request::post(&url, &body)).await?;
+        let id = answer["id"].as_i64();
+        outcome.reference = id.map(|id| json!({ "id": id }));
+        Ok(outcome)
     }
 
-    async fn update(&self, reference: &Value, region: &Region) -> Outcome {
+    async fn update(&self, reference: &Value, region: &Region) -> Result<Outcome, SendError> {
         let Some(url) = self.url(reference) else {
             return self.create(region).await;
         };
@@ -43,30 +40,18 @@ impl Writer for Annotations<'_> {
             "tags": region.tags,
             "text": region.text,
         });
-        match self
-            .api
-            .send(request::with_body(Method::PATCH, &url, &body))
-            .await
-        {
-            Ok((mut outcome, _)) => {
-                outcome.reference = Some(reference.clone());
-                outcome
-            }
-            Err(error) => Outcome::failed(&error),
-        }
+        let request = request::with_body(Method::PATCH, &url, &body);
+        let (mut outcome, _) = self.api.send(request).await?;
+        outcome.reference = Some(reference.clone());
+        Ok(outcome)
     }
 
-    async fn delete(&self, reference: &Value) -> Outcome {
+    async fn delete(&self, reference: &Value) -> Result<Outcome, SendError> {
         let Some(url) = self.url(reference) else {
-            return Outcome::nothing_to_send();
+            return Ok(Outcome::nothing_to_send());
         };
-        match self
-            .api
-            .send(request::without_body(Method::DELETE, &url))
-            .await
-        {
-            Ok((outcome, _)) => outcome,
-            Err(error) => Outcome::failed(&error),
-        }
+        let request = request::without_body(Method::DELETE, &url);
+        let (outcome, _) = self.api.send(request).await?;
+        Ok(outcome)
     }
 }

@@ -67,12 +67,12 @@ impl Region {
 /// [`Outcome::reference`] what the annotation is called.
 trait Writer {
     /// Creates an annotation.
-    async fn create(&self, region: &Region) -> Outcome;
+    async fn create(&self, region: &Region) -> Result<Outcome, SendError>;
     /// Replaces an annotation. The status is 404 if it no longer exists, or if the
     /// reference is one of the other form.
-    async fn update(&self, reference: &Value, region: &Region) -> Outcome;
+    async fn update(&self, reference: &Value, region: &Region) -> Result<Outcome, SendError>;
     /// Deletes an annotation.
-    async fn delete(&self, reference: &Value) -> Outcome;
+    async fn delete(&self, reference: &Value) -> Result<Outcome, SendError>;
 }
 
 pub(super) async fn send(http: &ReceiverClient, message: &Message<'_>) -> Outcome {
@@ -85,36 +85,38 @@ pub(super) async fn send(http: &ReceiverClient, message: &Message<'_>) -> Outcom
         token,
         base: message.target.url.trim_end_matches('/'),
     };
-    match &message.target.grafana_namespace {
+    let sent = match &message.target.grafana_namespace {
         Some(namespace) => write(&resources::Resources { api, namespace }, message).await,
         None => write(&annotations::Annotations { api }, message).await,
-    }
+    };
+    sent.unwrap_or_else(|error| Outcome::failed(&error))
 }
 
-async fn write(writer: &impl Writer, message: &Message<'_>) -> Outcome {
+async fn write(writer: &impl Writer, message: &Message<'_>) -> Result<Outcome, SendError> {
     let event = message.event;
     // What has not happened does not explain a graph.
     let is_shown = event.kind != EventKind::Deleted && event.change.status != Status::Planned;
     let region = Region::of(message).filter(|_| is_shown);
     match (message.reference, region) {
         (Some(reference), Some(region)) => {
-            let outcome = writer.update(reference, &region).await;
+            let outcome = writer.update(reference, &region).await?;
             if outcome.status == Some(StatusCode::NOT_FOUND.as_u16()) {
                 return writer.create(&region).await;
             }
-            outcome
+            Ok(outcome)
         }
         (Some(reference), None) => {
-            let mut outcome = writer.delete(reference).await;
+            let deleted = writer.delete(reference).await;
+            let mut outcome = deleted.unwrap_or_else(|error| Outcome::failed(&error));
             if outcome.status == Some(StatusCode::NOT_FOUND.as_u16()) {
                 outcome.verdict = Verdict::Delivered;
             }
             // It remains known that the annotation is deleted.
             outcome.reference = Some(reference.clone());
-            outcome
+            Ok(outcome)
         }
         (None, Some(region)) => writer.create(&region).await,
-        (None, None) => Outcome::nothing_to_send(),
+        (None, None) => Ok(Outcome::nothing_to_send()),
     }
 }
 

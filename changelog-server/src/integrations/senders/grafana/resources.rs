@@ -8,6 +8,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
 use super::{Api, Region, Writer};
+use crate::integrations::http::SendError;
 use crate::integrations::message::Verdict;
 use crate::integrations::senders::answer::Outcome;
 use crate::integrations::senders::request;
@@ -54,52 +55,34 @@ impl Resources<'_> {
 }
 
 impl Writer for Resources<'_> {
-    async fn create(&self, region: &Region) -> Outcome {
+    async fn create(&self, region: &Region) -> Result<Outcome, SendError> {
         let (url, body) = (self.collection(), self.resource(region, None));
-        match self.api.send(request::post(&url, &body)).await {
+        let (outcome, _) = self.api.send(request::post(&url, &body)).await?;
+        if outcome.status == Some(StatusCode::CONFLICT.as_u16()) {
             // An earlier attempt, whose answer was lost, has created it.
-            Ok((outcome, _)) if outcome.status == Some(StatusCode::CONFLICT.as_u16()) => {
-                self.update(&Value::Null, region).await
-            }
-            Ok((outcome, _)) => self.referring(outcome),
-            Err(error) => Outcome::failed(&error),
+            return self.update(&Value::Null, region).await;
         }
+        Ok(self.referring(outcome))
     }
 
-    async fn update(&self, _: &Value, region: &Region) -> Outcome {
+    async fn update(&self, _: &Value, region: &Region) -> Result<Outcome, SendError> {
         let url = self.url();
-        let found = self
-            .api
-            .send(request::without_body(Method::GET, &url))
-            .await;
-        let (outcome, present) = match found {
-            Ok(found) => found,
-            Err(error) => return Outcome::failed(&error),
-        };
+        let request = request::without_body(Method::GET, &url);
+        let (outcome, present) = self.api.send(request).await?;
         if outcome.verdict != Verdict::Delivered {
-            return outcome;
+            return Ok(outcome);
         }
         let version = &present["metadata"]["resourceVersion"];
         let body = self.resource(region, Some(version));
-        match self
-            .api
-            .send(request::with_body(Method::PUT, &url, &body))
-            .await
-        {
-            Ok((outcome, _)) => self.referring(outcome),
-            Err(error) => Outcome::failed(&error),
-        }
+        let request = request::with_body(Method::PUT, &url, &body);
+        let (outcome, _) = self.api.send(request).await?;
+        Ok(self.referring(outcome))
     }
 
-    async fn delete(&self, _: &Value) -> Outcome {
+    async fn delete(&self, _: &Value) -> Result<Outcome, SendError> {
         let url = self.url();
-        match self
-            .api
-            .send(request::without_body(Method::DELETE, &url))
-            .await
-        {
-            Ok((outcome, _)) => outcome,
-            Err(error) => Outcome::failed(&error),
-        }
+        let request = request::without_body(Method::DELETE, &url);
+        let (outcome, _) = self.api.send(request).await?;
+        Ok(outcome)
     }
 }

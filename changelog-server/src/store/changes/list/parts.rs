@@ -6,7 +6,7 @@ use changelog_core::{ChangeFilter, HostId, RiskLevel, ServiceId, Status, Timesta
 use chrono::Utc;
 use sqlx::QueryBuilder;
 
-use crate::store::engine::Value;
+use crate::store::engine::{PushValue, Value};
 use crate::store::index::search::{self, ChangeMatcher, SearchDialect};
 use crate::store::{Database, StoreError, Tenant};
 
@@ -64,8 +64,7 @@ impl Source {
             .push(" WHERE organization_id = ");
         DB::bind(query, tenant.uuid().into());
         let mut push = |column: &str, value: Value<'_>| {
-            query.push(" AND ").push(column).push(" = ");
-            DB::bind(query, value);
+            query.push(" AND ").push(column).push_value(" = ", value);
         };
         match self {
             Self::Changes { risk_level, status } => {

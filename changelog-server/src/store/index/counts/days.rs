@@ -14,7 +14,7 @@ use super::kinds::{ChartScope, KINDS, KindCounts};
 use super::memory::OldDays;
 use super::spans::DAY;
 use super::{ALL_TIME, HAPPENED, KindFilter, Scope, push_spans, unsigned};
-use crate::store::engine::{Dialect, Lease, end_lease, on, read};
+use crate::store::engine::{Dialect, Lease, PushValue, end_lease, on, read};
 use crate::store::index::sort_key;
 use crate::store::{Database, StoreError, Tenant};
 
@@ -247,16 +247,14 @@ fn select_part<DB: Dialect>(
             push_kinds(&mut query, push_filtered);
             query.push(" FROM changes c");
             tenant_is(&mut query, "c.organization_id");
-            query.push(" AND c.host_id = ");
-            DB::bind(&mut query, id.0.into());
+            query.push_value(" AND c.host_id = ", id.0);
             sort_key::push_range(&mut query, "c.sort_key", sort_keys);
         }
         ChartScope::Service(id) => {
             push_kinds(&mut query, push_filtered);
             query.push(" FROM changes c");
             tenant_is(&mut query, "c.organization_id");
-            query.push(" AND c.service_id = ");
-            DB::bind(&mut query, id.0.into());
+            query.push_value(" AND c.service_id = ", id.0);
             sort_key::push_range(&mut query, "c.sort_key", sort_keys.clone());
             query.push(" UNION ALL SELECT ");
             push_kinds(&mut query, push_filtered);
@@ -265,8 +263,7 @@ fn select_part<DB: Dialect>(
                  ON c.organization_id = m.organization_id AND c.sort_key = m.sort_key",
             );
             tenant_is(&mut query, "m.organization_id");
-            query.push(" AND m.service_id = ");
-            DB::bind(&mut query, id.0.into());
+            query.push_value(" AND m.service_id = ", id.0);
             sort_key::push_range(&mut query, "m.sort_key", sort_keys);
         }
     }

@@ -28,7 +28,7 @@ pub(in crate::store) use paging::Start;
 
 use super::search::Facets;
 use crate::store::Tenant;
-use crate::store::engine::{Dialect, Script, Value};
+use crate::store::engine::{Dialect, PushValue, Script, Value};
 use spans::{DAY, END, SpanCover, cover};
 
 /// The span of all time.
@@ -204,8 +204,7 @@ impl KindFilter<'_> {
 
     /// Appends the condition on organization, risk, status and environment.
     pub(in crate::store) fn push<DB: Dialect>(&self, query: &mut QueryBuilder<DB>) {
-        query.push("organization_id = ");
-        DB::bind(query, self.tenant.uuid().into());
+        query.push_value("organization_id = ", self.tenant.uuid());
         push_one_of(
             query,
             "risk_level",
@@ -284,8 +283,7 @@ fn push_one_of<'v, DB: Dialect>(
     query.push(if is_only { " = " } else { " IN (" });
     DB::bind(query, first.into());
     for value in values {
-        query.push(", ");
-        DB::bind(query, value.into());
+        query.push_value(", ", value);
     }
     query.push(if is_only { "" } else { ")" });
 }
@@ -298,12 +296,10 @@ fn push_spans<DB: Dialect>(
     span: i64,
     starts: Range<i64>,
 ) {
-    query.push(" AND scope = ");
-    DB::bind(query, scope.key().as_ref().into());
+    query.push_value(" AND scope = ", scope.key().as_ref());
     query.push(" AND span = ").push(span).push(" AND start >= ");
     DB::bind(query, starts.start.into());
-    query.push(" AND start < ");
-    DB::bind(query, starts.end.into());
+    query.push_value(" AND start < ", starts.end);
 }
 
 /// Converts a count of the database.

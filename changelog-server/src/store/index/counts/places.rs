@@ -14,7 +14,7 @@ use sqlx::types::{Text, Uuid};
 use super::Scope;
 use super::spans::{DayAtEnd, NearestDays, nearest_days};
 use crate::store::changes::candidates::parse_ids;
-use crate::store::engine::{Dialect, push_limit, read};
+use crate::store::engine::{Dialect, PushValue, push_limit, read};
 use crate::store::index::sort_key;
 use crate::store::{Database, StoreError, Tenant};
 
@@ -224,10 +224,8 @@ fn select_days_by_service<DB: Dialect>(
         query.push(if number == 0 { " AND scope IN (" } else { ", " });
         DB::bind(&mut query, Scope::Service(*id).key().as_ref().into());
     }
-    query.push(") AND span = -86400000 AND start >= ");
-    DB::bind(&mut query, days.start.into());
-    query.push(" AND start < ");
-    DB::bind(&mut query, days.end.into());
+    query.push_value(") AND span = -86400000 AND start >= ", days.start);
+    query.push_value(" AND start < ", days.end);
     query.push(" AND status <> 'planned' GROUP BY scope");
     query
 }
