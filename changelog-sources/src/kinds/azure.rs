@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use super::Kind;
 use super::calls::{
-    NoCall, Told, Who, ignored, is_name, last_part, phrase, read_each, reads, singular, unreadable,
-    values, words,
+    NoCall, Told, Who, digest_of, ignored, is_name, last_part, phrase, read_each, reads, sentence,
+    singular, unreadable, values, words,
 };
 use crate::handshake::Handshake;
 use crate::json::{links, parse, text, time};
@@ -144,7 +144,14 @@ fn entry(
     };
     let subscription = part_after("subscriptions").map(|id| id.to_lowercase());
     let name = last_part(&resource_id).to_owned();
-    let resource = Some(name).filter(|name| is_name(name));
+    // A path that ends with a provider, or with the subscription, names nothing else.
+    let holder = resource_id
+        .rsplit('/')
+        .nth(1)
+        .unwrap_or_default()
+        .to_lowercase();
+    let is_named = is_name(&name) && !["providers", "subscriptions"].contains(&holder.as_str());
+    let resource = Some(name).filter(|_| is_named);
     let id = text(data, "/correlationId").map(|id| {
         format!(
             "{id}/{}/{}",
@@ -158,7 +165,7 @@ fn entry(
     let mut times = times.flat_map(|pointer| [time(data, pointer), time(event, pointer)]);
     let portal = format!("https://portal.azure.com/#@/resource{resource_id}");
     Ok(Told {
-        id: id.ok_or_else(|| unreadable("the entry has no correlationId"))?,
+        id: id.unwrap_or_else(|| digest_of(data)),
         at: times.find_map(|at| at).unwrap_or(received.at),
         progress,
         who: entry.who(),
@@ -256,7 +263,9 @@ impl Entry<'_> {
             .or_else(|| self.claim("name"))
             .or_else(|| self.claim("appid"))
             .or_else(evidence);
-        let name = name.unwrap_or_else(|| "unknown".to_owned());
+        let Some(name) = name else {
+            return Who::unknown();
+        };
         let digits = name.chars().filter(char::is_ascii_hexdigit).count();
         if name.contains('@') {
             // Guests of a tenant are called `live.com#ada@example.com`.
@@ -285,6 +294,32 @@ impl Entry<'_> {
     }
 }
 
+/// Frequent types whose words cannot be told in exports, which write in capitals.
+const TYPES: [&str; 22] = [
+    "actionGroups",
+    "alertRules",
+    "automationAccounts",
+    "diagnosticSettings",
+    "firewallRules",
+    "loadBalancers",
+    "managedClusters",
+    "metricAlerts",
+    "networkInterfaces",
+    "networkSecurityGroups",
+    "policyAssignments",
+    "publicIPAddresses",
+    "resourceGroups",
+    "roleAssignments",
+    "roleDefinitions",
+    "routeTables",
+    "securityRules",
+    "serverFarms",
+    "storageAccounts",
+    "virtualMachines",
+    "virtualMachineScaleSets",
+    "virtualNetworks",
+];
+
 /// What was done, from a name such as `Microsoft.Compute/virtualMachines/restart/action`.
 struct Operation {
     full: String,
@@ -311,7 +346,15 @@ impl Operation {
             Some("read") => return ignored(READ),
             _ => return ignored(format!("operations such as {full} are no changes")),
         };
-        if kind == "action" && (reads(verb) || verb.eq_ignore_ascii_case("whatIf")) {
+        // Exports write in capitals, which leaves no words to look at.
+        let is_reading = |verb: &str| {
+            let verb = verb.to_lowercase();
+            reads(&verb)
+                || ["get", "list", "whatif"]
+                    .iter()
+                    .any(|word| verb.starts_with(word))
+        };
+        if kind == "action" && is_reading(verb) {
             return ignored(READ);
         }
         let lower = full.to_lowercase();
@@ -338,7 +381,9 @@ impl Operation {
             .get(1..)
             .and_then(<[&str]>::last)
             .copied()
-            .unwrap_or("resource");
+            .unwrap_or_default();
+        let known = TYPES.iter().find(|known| known.eq_ignore_ascii_case(noun));
+        let noun = known.copied().unwrap_or(noun);
         Ok(Self {
             area: provider
                 .strip_prefix("microsoft.")
@@ -352,6 +397,7 @@ impl Operation {
 
     fn what(&self) -> String {
         match self.verb.as_str() {
+            verb if self.noun.is_empty() => sentence(verb),
             "write" => format!("Create or update {}", self.noun),
             verb => phrase(verb, &self.noun),
         }
