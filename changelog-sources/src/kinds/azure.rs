@@ -123,13 +123,13 @@ fn entry(
     status: Option<&str>,
     received: &Received<'_>,
 ) -> Result<Call, NoCall> {
-    let statuses = ["/status/value", "/status", "/resultType"].iter();
+    let mut statuses = ["/status/value", "/status", "/resultType"].iter();
     let status = status.map(str::to_owned);
     let entry = Entry {
         data,
         authorization: either(data, "/authorization", "/identity/authorization"),
         claims: either(data, "/claims", "/identity/claims"),
-        status: status.or_else(|| statuses.filter_map(|pointer| text(data, pointer)).next()),
+        status: status.or_else(|| statuses.find_map(|pointer| text(data, pointer))),
     };
     let operation = Operation::of(&entry)?;
     let progress = entry.progress()?;
@@ -159,8 +159,8 @@ fn entry(
             resource_id.to_lowercase()
         )
     });
-    let ids = ["/eventDataId", "/id"].iter();
-    let id = id.or_else(|| ids.filter_map(|pointer| text(data, pointer)).next());
+    let mut ids = ["/eventDataId", "/id"].iter();
+    let id = id.or_else(|| ids.find_map(|pointer| text(data, pointer)));
     let times = ["/eventTimestamp", "/eventTime", "/time"].iter();
     let mut times = times.flat_map(|pointer| [time(data, pointer), time(event, pointer)]);
     let portal = format!("https://portal.azure.com/#@/resource{resource_id}");
@@ -241,8 +241,8 @@ impl Entry<'_> {
     /// Returns the path of what the operation was about.
     fn resource_id(&self, event: &Value) -> Option<String> {
         let scope = text(&self.authorization, "/scope");
-        let ids = ["/resourceUri", "/resourceId"].iter();
-        let id = ids.filter_map(|pointer| text(self.data, pointer)).next();
+        let mut ids = ["/resourceUri", "/resourceId"].iter();
+        let id = ids.find_map(|pointer| text(self.data, pointer));
         let id = id.or_else(|| text(event, "/subject").filter(|subject| subject.starts_with('/')));
         let id = in_mixed_case(id, scope);
         id.or_else(|| text(event, "/data/essentials/alertTargetIDs/0"))
@@ -320,6 +320,21 @@ const TYPES: [&str; 22] = [
     "virtualNetworks",
 ];
 
+/// How the names of events begin that are no operations of anybody.
+const NO_OPERATIONS: [(&str, &str); 8] = [
+    (
+        "microsoft.authorization/policies/",
+        "evaluations of policies",
+    ),
+    ("microsoft.policyinsights/", "evaluations of policies"),
+    ("microsoft.resourcehealth/", "reports of health"),
+    ("microsoft.servicehealth/", "reports of health"),
+    ("microsoft.advisor/", "recommendations"),
+    ("microsoft.insights/alertrules/activated/", "alerts"),
+    ("microsoft.insights/alertrules/resolved/", "alerts"),
+    ("microsoft.security/locations/alerts/", "alerts"),
+];
+
 /// What was done, from a name such as `Microsoft.Compute/virtualMachines/restart/action`.
 struct Operation {
     full: String,
@@ -331,8 +346,8 @@ struct Operation {
 
 impl Operation {
     fn of(entry: &Entry<'_>) -> Result<Self, NoCall> {
-        let names = ["/operationName/value", "/operationName"].iter();
-        let name = names.filter_map(|pointer| text(entry.data, pointer)).next();
+        let mut names = ["/operationName/value", "/operationName"].iter();
+        let name = names.find_map(|pointer| text(entry.data, pointer));
         let full = in_mixed_case(name, text(&entry.authorization, "/action"));
         let full = full.ok_or_else(|| {
             unreadable("expected entries of the activity log, with an operationName")
@@ -358,19 +373,6 @@ impl Operation {
             return ignored(READ);
         }
         let lower = full.to_lowercase();
-        const NO_OPERATIONS: [(&str, &str); 8] = [
-            (
-                "microsoft.authorization/policies/",
-                "evaluations of policies",
-            ),
-            ("microsoft.policyinsights/", "evaluations of policies"),
-            ("microsoft.resourcehealth/", "reports of health"),
-            ("microsoft.servicehealth/", "reports of health"),
-            ("microsoft.advisor/", "recommendations"),
-            ("microsoft.insights/alertrules/activated/", "alerts"),
-            ("microsoft.insights/alertrules/resolved/", "alerts"),
-            ("microsoft.security/locations/alerts/", "alerts"),
-        ];
         if let Some((_, what)) = NO_OPERATIONS
             .iter()
             .find(|(start, _)| lower.starts_with(start))
@@ -579,10 +581,10 @@ mod tests {
     fn event_grid_is_answered_with_its_code() {
         let body = json!([{ "data": { "validationCode": "512d38b6" } }]).to_string();
         let headers = [("aeg-event-type", "SubscriptionValidation")];
-        let answer = received(&headers, &body, |received| handshake(received));
+        let answer = received(&headers, &body, handshake);
         let expected = json!({ "validationResponse": "512d38b6" });
         assert_eq!(answer, Some(Handshake::Json(expected)));
-        assert_eq!(received(&[], &body, |received| handshake(received)), None);
+        assert_eq!(received(&[], &body, handshake), None);
     }
 
     #[test]

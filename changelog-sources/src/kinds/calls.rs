@@ -278,16 +278,15 @@ pub(super) fn words(name: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let mut word = String::new();
     for (index, letter) in letters.iter().enumerate() {
-        let before = index.checked_sub(1).and_then(|before| letters.get(before));
-        let after = letters.get(index + 1);
+        let is_lower = |at: usize| letters.get(at).is_some_and(|letter| letter.is_lowercase());
+        let before = index.checked_sub(1).and_then(|at| letters.get(at));
+        // In `DBInstance` the last capital begins a word, but `ACLs` is one.
+        let ends_capitals = || {
+            let is_plural = letters.get(index + 1) == Some(&'s') && !is_lower(index + 2);
+            is_lower(index + 1) && !is_plural
+        };
         let begins = letter.is_uppercase()
-            && (before.is_some_and(|letter| letter.is_lowercase() || letter.is_numeric())
-                // `DBI` before `nstance`: the last capital begins the next word, unless
-                // only the plural's s follows, as in `ACLs`.
-                || (before.is_some_and(|letter| letter.is_uppercase())
-                    && after.is_some_and(|letter| letter.is_lowercase())
-                    && !(after == Some(&'s')
-                        && !letters.get(index + 2).is_some_and(|letter| letter.is_lowercase()))));
+            && before.is_some_and(|before| !before.is_uppercase() || ends_capitals());
         if (begins || !letter.is_alphanumeric()) && !word.is_empty() {
             words.push(std::mem::take(&mut word));
         }

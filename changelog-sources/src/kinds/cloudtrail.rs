@@ -314,8 +314,8 @@ fn resource(event: &Value, name: &str) -> Option<String> {
         // The policy is what is attached, not to what.
         fitting.sort_by_key(|(stem, _)| (stem == "policy", std::cmp::Reverse(stem.len())));
         let others = OTHERS.iter().filter_map(|key| parameters.get(*key));
-        let values = fitting.into_iter().map(|(_, value)| value).chain(others);
-        values.filter_map(names).next()
+        let mut values = fitting.into_iter().map(|(_, value)| value).chain(others);
+        values.find_map(names)
     });
     let items = |member: &str| {
         let items = list(event, &format!("/{member}/instancesSet/items"));
@@ -557,7 +557,7 @@ mod tests {
     fn a_subscription_is_confirmed_by_a_person() {
         let body = json!({ "Type": "SubscriptionConfirmation", "SubscribeURL": "https://sns.example.com/1" });
         let body = body.to_string();
-        let answer = received(&[], &body, |received| handshake(received));
+        let answer = received(&[], &body, handshake);
         assert_eq!(
             answer,
             Some(Handshake::Confirm("https://sns.example.com/1".to_owned()))

@@ -57,9 +57,12 @@ fn entry(entry: &Value, received: &Received<'_>) -> Result<Call, NoCall> {
     if !log.is_empty() {
         ignore_logs(&log)?;
     }
-    let method = of("/protoPayload/methodName").ok_or_else(|| {
-        unreadable("expected an entry of an audit log, with a protoPayload.methodName")
-    })?;
+    let permission = of("/protoPayload/authorizationInfo/0/permission");
+    let method = of("/protoPayload/methodName")
+        .or(permission)
+        .ok_or_else(|| {
+            unreadable("expected an entry of an audit log, with a protoPayload.methodName")
+        })?;
     let service = of("/protoPayload/serviceName").unwrap_or_default();
     let path = of("/protoPayload/resourceName").unwrap_or_default();
     let project = of("/resource/labels/project_id")
@@ -71,7 +74,7 @@ fn entry(entry: &Value, received: &Received<'_>) -> Result<Call, NoCall> {
     let agent = of("/protoPayload/requestMetadata/callerSuppliedUserAgent").unwrap_or_default();
     let tool = tool_of(&agent, ("gcloud", &["gcloud/", "gsutil"]));
     let who = who(&email);
-    let what = if service == "k8s.io" {
+    let what = if service == "k8s.io" || method.starts_with("io.k8s.") {
         in_cluster(entry, &method, &path, &email, &who, &tool)?
     } else {
         in_cloud(entry, &service, &method, &path)?
