@@ -23,9 +23,10 @@ pub(super) const KIND: Kind = Kind {
     handshake,
     request_id: |received| {
         let body = parse(received.body).ok()?;
-        ["/0/id", "/id", "/data/essentials/alertId"]
-            .iter()
-            .find_map(|pointer| text(&body, pointer))
+        // Event Grid may send an event again together with others.
+        let ids = ["/0/id", "/id", "/data/essentials/alertId"].iter();
+        let mut ids = ids.filter(|_| body.pointer("/1").is_none());
+        ids.find_map(|pointer| text(&body, pointer))
     },
     ..Kind::new(read)
 };
