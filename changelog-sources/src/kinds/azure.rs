@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use super::Kind;
 use super::calls::{
-    NoCall, Told, Who, ignored, is_name, last_part, phrase, read_each, reads, singular, unreadable,
-    values, words,
+    NoCall, Told, Who, digest_of, ignored, is_name, last_part, phrase, read_each, reads, sentence,
+    singular, unreadable, values, words,
 };
 use crate::handshake::Handshake;
 use crate::json::{links, parse, text, time};
@@ -23,9 +23,10 @@ pub(super) const KIND: Kind = Kind {
     handshake,
     request_id: |received| {
         let body = parse(received.body).ok()?;
-        ["/0/id", "/id", "/data/essentials/alertId"]
-            .iter()
-            .find_map(|pointer| text(&body, pointer))
+        // Event Grid may send an event again together with others.
+        let ids = ["/0/id", "/id", "/data/essentials/alertId"].iter();
+        let mut ids = ids.filter(|_| body.pointer("/1").is_none());
+        ids.find_map(|pointer| text(&body, pointer))
     },
     ..Kind::new(read)
 };
@@ -123,13 +124,13 @@ fn entry(
     status: Option<&str>,
     received: &Received<'_>,
 ) -> Result<Call, NoCall> {
-    let statuses = ["/status/value", "/status", "/resultType"].iter();
+    let mut statuses = ["/status/value", "/status", "/resultType"].iter();
     let status = status.map(str::to_owned);
     let entry = Entry {
         data,
         authorization: either(data, "/authorization", "/identity/authorization"),
         claims: either(data, "/claims", "/identity/claims"),
-        status: status.or_else(|| statuses.filter_map(|pointer| text(data, pointer)).next()),
+        status: status.or_else(|| statuses.find_map(|pointer| text(data, pointer))),
     };
     let operation = Operation::of(&entry)?;
     let progress = entry.progress()?;
@@ -144,7 +145,14 @@ fn entry(
     };
     let subscription = part_after("subscriptions").map(|id| id.to_lowercase());
     let name = last_part(&resource_id).to_owned();
-    let resource = Some(name).filter(|name| is_name(name));
+    // A path that ends with a provider, or with the subscription, names nothing else.
+    let holder = resource_id
+        .rsplit('/')
+        .nth(1)
+        .unwrap_or_default()
+        .to_lowercase();
+    let is_named = is_name(&name) && !["providers", "subscriptions"].contains(&holder.as_str());
+    let resource = Some(name).filter(|_| is_named);
     let id = text(data, "/correlationId").map(|id| {
         format!(
             "{id}/{}/{}",
@@ -152,13 +160,13 @@ fn entry(
             resource_id.to_lowercase()
         )
     });
-    let ids = ["/eventDataId", "/id"].iter();
-    let id = id.or_else(|| ids.filter_map(|pointer| text(data, pointer)).next());
+    let mut ids = ["/eventDataId", "/id"].iter();
+    let id = id.or_else(|| ids.find_map(|pointer| text(data, pointer)));
     let times = ["/eventTimestamp", "/eventTime", "/time"].iter();
     let mut times = times.flat_map(|pointer| [time(data, pointer), time(event, pointer)]);
     let portal = format!("https://portal.azure.com/#@/resource{resource_id}");
     Ok(Told {
-        id: id.ok_or_else(|| unreadable("the entry has no correlationId"))?,
+        id: id.unwrap_or_else(|| digest_of(data)),
         at: times.find_map(|at| at).unwrap_or(received.at),
         progress,
         who: entry.who(),
@@ -234,8 +242,8 @@ impl Entry<'_> {
     /// Returns the path of what the operation was about.
     fn resource_id(&self, event: &Value) -> Option<String> {
         let scope = text(&self.authorization, "/scope");
-        let ids = ["/resourceUri", "/resourceId"].iter();
-        let id = ids.filter_map(|pointer| text(self.data, pointer)).next();
+        let mut ids = ["/resourceUri", "/resourceId"].iter();
+        let id = ids.find_map(|pointer| text(self.data, pointer));
         let id = id.or_else(|| text(event, "/subject").filter(|subject| subject.starts_with('/')));
         let id = in_mixed_case(id, scope);
         id.or_else(|| text(event, "/data/essentials/alertTargetIDs/0"))
@@ -256,7 +264,9 @@ impl Entry<'_> {
             .or_else(|| self.claim("name"))
             .or_else(|| self.claim("appid"))
             .or_else(evidence);
-        let name = name.unwrap_or_else(|| "unknown".to_owned());
+        let Some(name) = name else {
+            return Who::unknown();
+        };
         let digits = name.chars().filter(char::is_ascii_hexdigit).count();
         if name.contains('@') {
             // Guests of a tenant are called `live.com#ada@example.com`.
@@ -285,6 +295,47 @@ impl Entry<'_> {
     }
 }
 
+/// Frequent types whose words cannot be told in exports, which write in capitals.
+const TYPES: [&str; 22] = [
+    "actionGroups",
+    "alertRules",
+    "automationAccounts",
+    "diagnosticSettings",
+    "firewallRules",
+    "loadBalancers",
+    "managedClusters",
+    "metricAlerts",
+    "networkInterfaces",
+    "networkSecurityGroups",
+    "policyAssignments",
+    "publicIPAddresses",
+    "resourceGroups",
+    "roleAssignments",
+    "roleDefinitions",
+    "routeTables",
+    "securityRules",
+    "serverFarms",
+    "storageAccounts",
+    "virtualMachines",
+    "virtualMachineScaleSets",
+    "virtualNetworks",
+];
+
+/// How the names of events begin that are no operations of anybody.
+const NO_OPERATIONS: [(&str, &str); 8] = [
+    (
+        "microsoft.authorization/policies/",
+        "evaluations of policies",
+    ),
+    ("microsoft.policyinsights/", "evaluations of policies"),
+    ("microsoft.resourcehealth/", "reports of health"),
+    ("microsoft.servicehealth/", "reports of health"),
+    ("microsoft.advisor/", "recommendations"),
+    ("microsoft.insights/alertrules/activated/", "alerts"),
+    ("microsoft.insights/alertrules/resolved/", "alerts"),
+    ("microsoft.security/locations/alerts/", "alerts"),
+];
+
 /// What was done, from a name such as `Microsoft.Compute/virtualMachines/restart/action`.
 struct Operation {
     full: String,
@@ -296,8 +347,8 @@ struct Operation {
 
 impl Operation {
     fn of(entry: &Entry<'_>) -> Result<Self, NoCall> {
-        let names = ["/operationName/value", "/operationName"].iter();
-        let name = names.filter_map(|pointer| text(entry.data, pointer)).next();
+        let mut names = ["/operationName/value", "/operationName"].iter();
+        let name = names.find_map(|pointer| text(entry.data, pointer));
         let full = in_mixed_case(name, text(&entry.authorization, "/action"));
         let full = full.ok_or_else(|| {
             unreadable("expected entries of the activity log, with an operationName")
@@ -311,23 +362,18 @@ impl Operation {
             Some("read") => return ignored(READ),
             _ => return ignored(format!("operations such as {full} are no changes")),
         };
-        if kind == "action" && (reads(verb) || verb.eq_ignore_ascii_case("whatIf")) {
+        // Exports write in capitals, which leaves no words to look at.
+        let is_reading = |verb: &str| {
+            let verb = verb.to_lowercase();
+            reads(&verb)
+                || ["get", "list", "whatif"]
+                    .iter()
+                    .any(|word| verb.starts_with(word))
+        };
+        if kind == "action" && is_reading(verb) {
             return ignored(READ);
         }
         let lower = full.to_lowercase();
-        const NO_OPERATIONS: [(&str, &str); 8] = [
-            (
-                "microsoft.authorization/policies/",
-                "evaluations of policies",
-            ),
-            ("microsoft.policyinsights/", "evaluations of policies"),
-            ("microsoft.resourcehealth/", "reports of health"),
-            ("microsoft.servicehealth/", "reports of health"),
-            ("microsoft.advisor/", "recommendations"),
-            ("microsoft.insights/alertrules/activated/", "alerts"),
-            ("microsoft.insights/alertrules/resolved/", "alerts"),
-            ("microsoft.security/locations/alerts/", "alerts"),
-        ];
         if let Some((_, what)) = NO_OPERATIONS
             .iter()
             .find(|(start, _)| lower.starts_with(start))
@@ -338,7 +384,9 @@ impl Operation {
             .get(1..)
             .and_then(<[&str]>::last)
             .copied()
-            .unwrap_or("resource");
+            .unwrap_or_default();
+        let known = TYPES.iter().find(|known| known.eq_ignore_ascii_case(noun));
+        let noun = known.copied().unwrap_or(noun);
         Ok(Self {
             area: provider
                 .strip_prefix("microsoft.")
@@ -352,6 +400,7 @@ impl Operation {
 
     fn what(&self) -> String {
         match self.verb.as_str() {
+            verb if self.noun.is_empty() => sentence(verb),
             "write" => format!("Create or update {}", self.noun),
             verb => phrase(verb, &self.noun),
         }
@@ -533,10 +582,10 @@ mod tests {
     fn event_grid_is_answered_with_its_code() {
         let body = json!([{ "data": { "validationCode": "512d38b6" } }]).to_string();
         let headers = [("aeg-event-type", "SubscriptionValidation")];
-        let answer = received(&headers, &body, |received| handshake(received));
+        let answer = received(&headers, &body, handshake);
         let expected = json!({ "validationResponse": "512d38b6" });
         assert_eq!(answer, Some(Handshake::Json(expected)));
-        assert_eq!(received(&[], &body, |received| handshake(received)), None);
+        assert_eq!(received(&[], &body, handshake), None);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What the kinds share whose events are single calls to an API.
 
 use changelog_core::{Link, Timestamp};
+use ring::digest;
 use serde_json::Value;
 
 use crate::json::{fit, parse};
@@ -107,15 +108,19 @@ impl From<Told> for Call {
             Tool::CommandLine(name) | Tool::Automation(name) => format!(" via {name}"),
             Tool::Other => String::new(),
         };
-        let region = told.region.map(|region| format!(" ({region})"));
         let who = told.who;
+        let by = match who.name.as_str() {
+            UNKNOWN => String::new(),
+            name => format!(" by {name}"),
+        };
+        let region = told.region.map(|region| format!(" ({region})"));
         Self {
             id: told.id,
             at: told.at,
             progress: told.progress,
             line: format!("{}{resource}{}", told.method, region.unwrap_or_default()),
             facts: Facts {
-                title: format!("{}{resource}{} by {}{via}", told.what, told.place, who.name),
+                title: format!("{}{resource}{}{by}{via}", told.what, told.place),
                 services: told.services,
                 places: told.places,
                 links: told.links,
@@ -132,6 +137,9 @@ impl From<Told> for Call {
     }
 }
 
+/// The name of who cannot be known.
+const UNKNOWN: &str = "unknown";
+
 /// Who made a call.
 pub(super) struct Who {
     pub(super) name: String,
@@ -144,6 +152,10 @@ impl Who {
             name: name.into(),
             is_person: true,
         }
+    }
+
+    pub(super) fn unknown() -> Self {
+        Self::machine(UNKNOWN)
     }
 
     pub(super) fn machine(name: impl Into<String>) -> Self {
@@ -247,7 +259,11 @@ pub(super) fn sentence(name: &str) -> String {
 /// Returns what was done to one thing: `Restart virtual machine`, and with a verb of several
 /// words `Regenerate key of storage account`.
 pub(super) fn phrase(verb: &str, noun: &str) -> String {
-    let verb = sentence(verb);
+    let verb = match verb {
+        "insert" => "Create".to_owned(),
+        "patch" => "Update".to_owned(),
+        verb => sentence(verb),
+    };
     let joint = if verb.contains(' ') && !verb.ends_with(" off") {
         " of "
     } else {
@@ -262,16 +278,15 @@ pub(super) fn words(name: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let mut word = String::new();
     for (index, letter) in letters.iter().enumerate() {
-        let before = index.checked_sub(1).and_then(|before| letters.get(before));
-        let after = letters.get(index + 1);
+        let is_lower = |at: usize| letters.get(at).is_some_and(|letter| letter.is_lowercase());
+        let before = index.checked_sub(1).and_then(|at| letters.get(at));
+        // In `DBInstance` the last capital begins a word, but `ACLs` is one.
+        let ends_capitals = || {
+            let is_plural = letters.get(index + 1) == Some(&'s') && !is_lower(index + 2);
+            is_lower(index + 1) && !is_plural
+        };
         let begins = letter.is_uppercase()
-            && (before.is_some_and(|letter| letter.is_lowercase() || letter.is_numeric())
-                // `DBI` before `nstance`: the last capital begins the next word, unless
-                // only the plural's s follows, as in `ACLs`.
-                || (before.is_some_and(|letter| letter.is_uppercase())
-                    && after.is_some_and(|letter| letter.is_lowercase())
-                    && !(after == Some(&'s')
-                        && !letters.get(index + 2).is_some_and(|letter| letter.is_lowercase()))));
+            && before.is_some_and(|before| !before.is_uppercase() || ends_capitals());
         if (begins || !letter.is_alphanumeric()) && !word.is_empty() {
             words.push(std::mem::take(&mut word));
         }
@@ -294,8 +309,8 @@ pub(super) fn words(name: &str) -> Vec<String> {
 }
 
 /// The words that are written in capitals, whatever their case in a name.
-const ABBREVIATIONS: [&str; 10] = [
-    "api", "db", "dns", "iam", "ip", "kms", "sql", "ssl", "vm", "vpc",
+const ABBREVIATIONS: [&str; 12] = [
+    "api", "db", "dns", "iam", "ip", "kms", "sql", "ssh", "ssl", "sso", "vm", "vpc",
 ];
 
 /// Returns a name without a date as its version: `UpdateFunctionCode20150331v2`.
@@ -354,6 +369,12 @@ pub(super) fn deletes(name: &str) -> bool {
     words
         .iter()
         .any(|word| DELETING.contains(&word.to_lowercase().as_str()))
+}
+
+/// Returns an id for an event that has none.
+pub(super) fn digest_of(event: &Value) -> String {
+    let bytes = event.to_string().into_bytes();
+    hex::encode(digest::digest(&digest::SHA256, &bytes))
 }
 
 /// Returns whether a text is a name that may be shown: short, and without spaces or signs

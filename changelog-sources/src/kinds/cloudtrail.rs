@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::Kind;
 use super::calls::{
-    NoCall, Told, Who, deletes, ignored, is_name, last_part, read_each, reads, sentence, tool_of,
-    unreadable, values,
+    NoCall, Told, Who, deletes, digest_of, ignored, is_name, last_part, read_each, reads, sentence,
+    tool_of, unreadable, values,
 };
 use crate::handshake::Handshake;
 use crate::json::{links, list, parse, text, time};
@@ -109,7 +109,7 @@ fn record(event: &Value, received: &Received<'_>) -> Result<Call, NoCall> {
         text(event, "/recipientAccountId").or_else(|| text(event, "/userIdentity/accountId"));
     let region = text(event, "/awsRegion");
     let id = text(event, "/sharedEventID").or_else(|| text(event, "/eventID"));
-    let id = id.ok_or_else(|| unreadable("the event has no eventID"))?;
+    let id = id.unwrap_or_else(|| digest_of(event));
     let resource = resource(event, &name);
     let account = account.unwrap_or_default();
     Ok(Told {
@@ -185,7 +185,11 @@ fn ignore(event: &Value, name: &str, service: &str) -> Result<(), NoCall> {
     if let Some(category) = category.filter(|category| category != "Management") {
         return ignored(format!("events of the category {category} are no changes"));
     }
-    if flag("readOnly").unwrap_or_else(|| reads(name) || name.starts_with("GenerateDataKey")) {
+    let only_reads = ["Describe", "Get", "Head", "List"]
+        .iter()
+        .any(|verb| name.starts_with(verb))
+        || flag("readOnly").unwrap_or_else(|| reads(name) || name.starts_with("GenerateDataKey"));
+    if only_reads {
         return ignored("calls that only read are no changes");
     }
     if of("/errorCode").is_some() || of("/errorMessage").is_some() {
@@ -207,25 +211,20 @@ fn who(event: &Value) -> Result<Who, NoCall> {
     if issuer.contains("/aws-service-role/") || arn.contains("assumed-role/AWSServiceRole") {
         return ignored(BY_AWS);
     }
-    let kind = of("/type").unwrap_or_default();
-    let account =
-        || of("/accountId").map_or_else(|| "an account".to_owned(), |id| format!("account {id}"));
-    Ok(match kind.as_str() {
+    let named = || {
+        let name = of("/userName").or_else(|| of("/onBehalfOf/userId"));
+        let name = name.or_else(|| is_name(&arn).then(|| last_part(&arn).to_owned()));
+        let account = || of("/accountId").map(|id| Who::machine(format!("account {id}")));
+        name.map(Who::named)
+            .or_else(account)
+            .unwrap_or_else(Who::unknown)
+    };
+    Ok(match of("/type").unwrap_or_default().as_str() {
         "AWSService" => return ignored(BY_AWS),
         "" if of("/invokedBy").is_some() => return ignored(BY_AWS),
         "Root" => Who::person("root"),
         "AssumedRole" => assumed(event),
-        "AWSAccount" => Who::machine(account()),
-        "IAMUser" | "FederatedUser" => {
-            let name =
-                of("/userName").or_else(|| is_name(&arn).then(|| last_part(&arn).to_owned()));
-            name.map_or_else(|| Who::machine(account()), Who::named)
-        }
-        _ => {
-            let name = of("/userName").or_else(|| of("/onBehalfOf/userId"));
-            let name = name.or_else(|| is_name(&arn).then(|| last_part(&arn).to_owned()));
-            name.map_or_else(|| Who::machine(account()), Who::named)
-        }
+        _ => named(),
     })
 }
 
@@ -245,7 +244,7 @@ fn assumed(event: &Value) -> Who {
         .and_then(|id| Some(id.split_once(':')?.1.to_owned()))
         .or_else(|| Some(last_part(&text(event, "/userIdentity/arn")?).to_owned()))
         .filter(|session| is_name(session));
-    let role = role(event).unwrap_or_else(|| "unknown".to_owned());
+    let role = role(event).unwrap_or_default();
     match session {
         Some(session)
             if session.contains('@')
@@ -254,6 +253,7 @@ fn assumed(event: &Value) -> Who {
         {
             Who::person(session)
         }
+        _ if role.is_empty() => Who::unknown(),
         _ => Who::machine(format!("role {role}")),
     }
 }
@@ -275,7 +275,7 @@ fn tool(event: &Value) -> Tool {
 /// `bucketName` of `DeleteBucket`. Only names and ids are looked at.
 fn resource(event: &Value, name: &str) -> Option<String> {
     const ENDS: [&str; 6] = ["identifier", "names", "name", "ids", "id", "arn"];
-    const OTHERS: [&str; 12] = [
+    const OTHERS: [&str; 16] = [
         "name",
         "bucketName",
         "functionName",
@@ -284,31 +284,38 @@ fn resource(event: &Value, name: &str) -> Option<String> {
         "groupName",
         "groupId",
         "instanceId",
+        "instanceIds",
         "clusterName",
+        "service",
+        "cluster",
         "tableName",
         "vpcId",
+        "target",
         "resourceArn",
     ];
     let name = name.to_lowercase();
+    // The part of the call's name that a member is about. What may hold a secret is never
+    // looked at, nor is the id of a key to sign with.
     let stem = |key: &str| {
         let key = key.to_lowercase();
-        let stem = ENDS
+        let stem = ENDS.iter().find_map(|end| key.strip_suffix(end))?;
+        let stem = stem.trim_end_matches('s').to_owned();
+        let is_harmless = !["accesskey", "password", "token"]
             .iter()
-            .find_map(|end| key.strip_suffix(end))
-            .unwrap_or(&key);
-        stem.trim_end_matches('s').to_owned()
-    };
-    let fits = |key: &str| {
-        let stem = stem(key);
-        stem.len() > 2 && name.contains(&stem)
+            .any(|word| stem.contains(word));
+        (is_harmless && stem.len() > 2 && name.contains(&stem)).then_some(stem)
     };
     let parameters = event.get("requestParameters").and_then(Value::as_object);
     let own = parameters.and_then(|parameters| {
-        let mut fitting: Vec<_> = parameters.iter().filter(|(key, _)| fits(key)).collect();
-        fitting.sort_by_key(|(key, _)| std::cmp::Reverse(stem(key).len()));
+        let fitting = parameters
+            .iter()
+            .filter_map(|(key, value)| Some((stem(key)?, value)));
+        let mut fitting: Vec<_> = fitting.collect();
+        // The policy is what is attached, not to what.
+        fitting.sort_by_key(|(stem, _)| (stem == "policy", std::cmp::Reverse(stem.len())));
         let others = OTHERS.iter().filter_map(|key| parameters.get(*key));
-        let values = fitting.into_iter().map(|(_, value)| value).chain(others);
-        values.filter_map(names).next()
+        let mut values = fitting.into_iter().map(|(_, value)| value).chain(others);
+        values.find_map(names)
     });
     let items = |member: &str| {
         let items = list(event, &format!("/{member}/instancesSet/items"));
@@ -410,7 +417,7 @@ mod tests {
         });
         let bodies = [
             record.clone(),
-            json!({ "Records": [record, { "eventName": "DeleteBucket" }, 7] }),
+            json!({ "Records": [record, {}, 7] }),
             bridged,
             notified,
         ];
@@ -550,7 +557,7 @@ mod tests {
     fn a_subscription_is_confirmed_by_a_person() {
         let body = json!({ "Type": "SubscriptionConfirmation", "SubscribeURL": "https://sns.example.com/1" });
         let body = body.to_string();
-        let answer = received(&[], &body, |received| handshake(received));
+        let answer = received(&[], &body, handshake);
         assert_eq!(
             answer,
             Some(Handshake::Confirm("https://sns.example.com/1".to_owned()))

@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use super::Kind;
 use super::calls::{
-    NoCall, Told, Who, deletes, ignored, is_name, last_part, phrase, read_each, reads, sentence,
-    singular, tool_of, unreadable, values, words,
+    NoCall, Told, Who, deletes, digest_of, ignored, is_name, last_part, phrase, read_each, reads,
+    sentence, singular, tool_of, unreadable, values, words,
 };
 use super::kubernetes::{self, Target};
 use crate::json::{links, parse, text, time};
@@ -53,10 +53,16 @@ fn pushed(data: &Value) -> Result<Value, Unreadable> {
 /// Reads an entry of a log.
 fn entry(entry: &Value, received: &Received<'_>) -> Result<Call, NoCall> {
     let of = |pointer: &str| text(entry, pointer);
-    let log = of("/logName").ok_or_else(|| unreadable("expected an entry with a logName"))?;
-    ignore_logs(&log)?;
+    let log = of("/logName").unwrap_or_default();
+    if !log.is_empty() {
+        ignore_logs(&log)?;
+    }
+    let permission = of("/protoPayload/authorizationInfo/0/permission");
     let method = of("/protoPayload/methodName")
-        .ok_or_else(|| unreadable("the entry has no protoPayload.methodName"))?;
+        .or(permission)
+        .ok_or_else(|| {
+            unreadable("expected an entry of an audit log, with a protoPayload.methodName")
+        })?;
     let service = of("/protoPayload/serviceName").unwrap_or_default();
     let path = of("/protoPayload/resourceName").unwrap_or_default();
     let project = of("/resource/labels/project_id")
@@ -68,7 +74,7 @@ fn entry(entry: &Value, received: &Received<'_>) -> Result<Call, NoCall> {
     let agent = of("/protoPayload/requestMetadata/callerSuppliedUserAgent").unwrap_or_default();
     let tool = tool_of(&agent, ("gcloud", &["gcloud/", "gsutil"]));
     let who = who(&email);
-    let what = if service == "k8s.io" {
+    let what = if service == "k8s.io" || method.starts_with("io.k8s.") {
         in_cluster(entry, &method, &path, &email, &who, &tool)?
     } else {
         in_cloud(entry, &service, &method, &path)?
@@ -78,7 +84,7 @@ fn entry(entry: &Value, received: &Received<'_>) -> Result<Call, NoCall> {
     let mut locations = location.filter_map(|name| of(&format!("/resource/labels/{name}")));
     let insert_id = of("/insertId");
     let id = of("/operation/id").or_else(|| insert_id.clone());
-    let id = id.ok_or_else(|| unreadable("the entry has no insertId"))?;
+    let id = id.unwrap_or_else(|| digest_of(entry));
     let at = of("/timestamp");
     let is_known = is_name(&project) && insert_id.as_deref().is_some_and(is_name);
     let link = insert_id.zip(at).filter(|_| is_known).map(|(id, at)| {
@@ -149,7 +155,7 @@ fn progress(entry: &Value) -> Result<CallProgress, NoCall> {
 /// Returns who has an address, or the subject of another provider of identities.
 fn who(email: &str) -> Who {
     if email.is_empty() {
-        return Who::machine("unknown");
+        return Who::unknown();
     }
     if email.starts_with("system:") {
         return kubernetes::who(email);
@@ -189,17 +195,18 @@ fn in_cloud(entry: &Value, service: &str, method: &str, path: &str) -> Result<Do
         return ignored("calls that only read are no changes");
     }
     let area = service.split('.').next().unwrap_or_default().to_owned();
-    let is_camel = verb.starts_with(char::is_uppercase);
-    // `compute.instances.insert` names the kind of thing, `storage.setIamPermissions` does not.
-    let noun = parts.len().checked_sub(2).filter(|at| *at > 0 && !is_camel);
-    let noun = noun
-        .and_then(|at| parts.get(at))
-        .map(|noun| singular(&words(noun).join(" ")));
-    let what = match (noun, verb) {
-        (Some(noun), "insert") => format!("Create {noun}"),
-        (Some(noun), verb) => phrase(verb, &noun),
-        (None, verb) if verb.to_lowercase().starts_with("set") => format!("{} of", sentence(verb)),
-        (None, verb) => sentence(verb),
+    // `compute.instances.insert` names the kind of thing; `storage.setIamPermissions` and
+    // `google.pubsub.v1.Publisher.CreateTopic` do not.
+    let is_noun = |part: &&str| {
+        let is_version = part.starts_with('v') && part.chars().any(char::is_numeric);
+        parts.len() > 2 && !is_version && part.starts_with(char::is_lowercase)
+    };
+    let noun = parts.iter().rev().nth(1).copied().filter(is_noun);
+    let noun = noun.filter(|_| verb.starts_with(char::is_lowercase));
+    let what = match noun {
+        Some(noun) => phrase(verb, &singular(&words(noun).join(" "))),
+        None if verb.to_lowercase().starts_with("set") => format!("{} of", sentence(verb)),
+        None => sentence(verb),
     };
     Ok(Done {
         what,
@@ -211,7 +218,9 @@ fn in_cloud(entry: &Value, service: &str, method: &str, path: &str) -> Result<Do
             .copied()
             .collect::<Vec<_>>()
             .join("."),
-        place: format!(" ({area})"),
+        place: Some(&area)
+            .filter(|area| !area.is_empty())
+            .map_or_else(String::new, |area| format!(" ({area})")),
         resource: resource(entry, verb, path),
         namespace: None,
         service: None,
@@ -220,7 +229,7 @@ fn in_cloud(entry: &Value, service: &str, method: &str, path: &str) -> Result<Do
 }
 
 /// Returns the name of what was changed. What creates something is often called on what
-/// will hold it.
+/// will hold it, or on all of its kind.
 fn resource(entry: &Value, verb: &str, path: &str) -> Option<String> {
     const HOLDERS: [&str; 7] = [
         "projects",
@@ -232,19 +241,19 @@ fn resource(entry: &Value, verb: &str, path: &str) -> Option<String> {
         "clusters",
     ];
     let verb = verb.to_lowercase();
-    let holder = path.rsplit('/').nth(1).unwrap_or_default();
+    // Kinds and names take turns, but for `global`.
+    let parts: Vec<&str> = path.split('/').filter(|part| *part != "global").collect();
+    let holder = parts.iter().rev().nth(1).copied().unwrap_or_default();
     let is_new = verb.starts_with("create") || verb.starts_with("insert");
-    let name = if is_new && HOLDERS.contains(&holder) {
+    let is_kind = parts.len() > 2 && parts.len() % 2 == 1;
+    let name = if is_kind || is_new && HOLDERS.contains(&holder) {
         let names = ["/protoPayload/response/name", "/protoPayload/request/name"];
         names.iter().find_map(|pointer| text(entry, pointer))
     } else {
         Some(path.to_owned())
     };
-    let name = name
-        .as_deref()
-        .and_then(|name| name.rsplit('/').next())
-        .map(str::to_owned);
-    name.filter(|name| is_name(name))
+    let name = name?.rsplit('/').next()?.to_owned();
+    is_name(&name).then_some(name)
 }
 
 /// Reads what was done in a cluster.

@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use super::Kind;
 use super::calls::{
-    NoCall, Told, Who, deletes, ignored, read_each, sentence, singular, tool_of, unreadable, values,
+    NoCall, Told, Who, deletes, digest_of, ignored, read_each, sentence, singular, tool_of,
+    unreadable, values,
 };
 use crate::json::{list, parse, text, time};
 use crate::observation::{Call, CallProgress, Reading, Tool, Unreadable};
@@ -98,7 +99,7 @@ fn request(
     let who = who(&user);
     ignore_noise(&verb, &target, &user, &who, &tool)?;
     let namespace = of("/objectRef/namespace");
-    let id = of("/auditID").ok_or_else(|| unreadable("the event has no auditID"))?;
+    let id = of("/auditID").unwrap_or_else(|| digest_of(event));
     let restarts = uri.contains("fieldManager=kubectl-rollout");
     let (what, resource) = match release {
         Some((release, revision)) => (
@@ -212,9 +213,11 @@ fn is_controller(user: &str) -> bool {
             .iter()
             .any(|start| account.starts_with(start));
     }
-    user.starts_with("system:") && user != "system:admin"
+    // The first is the admin of some distributions; nobody knows who the other one is.
+    let is_part = !matches!(user, "system:admin" | "system:anonymous");
+    is_part && user.starts_with("system:")
         || user.starts_with("eks:")
-        || matches!(user, "" | "aksService" | "acsService" | "kube-apiserver")
+        || matches!(user, "aksService" | "acsService" | "kube-apiserver")
 }
 
 /// Returns who a user is.
@@ -227,7 +230,9 @@ pub(super) fn who(user: &str) -> Who {
             .next()
             .filter(|name| !name.is_empty())
         {
-            Some("system:admin") | None => Who::person(user),
+            Some("system:admin") => Who::person(user),
+            Some("system:anonymous") => Who::machine("somebody anonymous"),
+            None => Who::unknown(),
             Some(name) => Who::named(name.strip_prefix("oidc:").unwrap_or(name)),
         },
     }
