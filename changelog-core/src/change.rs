@@ -12,6 +12,7 @@ mod filter;
 mod history;
 mod imported_change;
 mod link;
+mod made_by;
 mod new_change;
 mod patch;
 mod progress;
@@ -24,6 +25,7 @@ use serde::{Deserialize, Serialize};
 use crate::host::{Environment, Host};
 use crate::ids::{ChangeId, HostId, OrganizationId, ServiceId};
 use crate::service::Service;
+use crate::source::SourceRef;
 use crate::time::Timestamp;
 use crate::wire_enum::wire_enum;
 
@@ -35,6 +37,7 @@ pub use filter::{ChangeFilter, UpcomingFilter};
 pub use history::{ActorType, ChangeHistory, HistoryActor, HistoryEntry};
 pub use imported_change::ImportedChange;
 pub use link::Link;
+pub use made_by::{BY_HAND, MadeBy};
 pub use new_change::{NewChange, NewChanges};
 pub use patch::ChangePatch;
 
@@ -211,6 +214,10 @@ pub struct Change {
     /// Who recorded the change.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub created_by: Option<Author>,
+    /// The source that told of the change; null for one that was recorded otherwise.
+    #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(required))]
+    pub source: Option<SourceRef>,
     /// The organization that the change belongs to.
     pub organization_id: OrganizationId,
     /// The time at which the change was recorded.

@@ -50,7 +50,7 @@ pub use change::around::{
 pub use change::{
     ActorType, Agent, AgentMode, Author, AuthorType, Change, ChangeCreated, ChangeCursor,
     ChangeEvent, ChangeFilter, ChangeHistory, ChangePatch, ChangeUpdate, HistoryActor,
-    HistoryEntry, HostRef, ImportedChange, Link, NewChange, NewChanges, Outcome, RiskLevel,
+    HistoryEntry, HostRef, ImportedChange, Link, MadeBy, NewChange, NewChanges, Outcome, RiskLevel,
     ServiceRef, Status, StreamFilter, UpcomingFilter,
 };
 pub use connection::{

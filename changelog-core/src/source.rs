@@ -325,8 +325,9 @@ fn check(
     settings.generic.check(problems);
 }
 
-/// The source that a change comes from.
+/// The source that told of a change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SourceRef {
     /// The id.
     pub id: SourceId,

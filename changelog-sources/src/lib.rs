@@ -26,7 +26,7 @@ pub use kinds::{handshake, is_signed, read, request_id, takes_secret, verify};
 pub use observation::{
     Call, CallProgress, Facts, Observation, Progress, Reading, State, Tool, Unreadable,
 };
-pub use operation::{BY_HAND, ObservedChange, Operation, SESSION_PAUSE};
+pub use operation::{ObservedChange, Operation, SESSION_PAUSE};
 pub use proof::Unproven;
 pub use received::{Headers, Received};
 pub use settings::{GenericTemplates, RiskRules, Settings};

@@ -1,6 +1,7 @@
 //! An operation: what is known from all requests about one deployment, run or session, and
 //! the change that it is shown as.
 
+use changelog_core::change::BY_HAND;
 use changelog_core::limits::{MAX_LINKS, MAX_NAME_CHARS, MAX_SERVICES, MAX_TAGS, MAX_TITLE_CHARS};
 use changelog_core::{Environment, InputError, NewChange, RiskLevel, SourceKind, Timestamp};
 use chrono::TimeDelta;
@@ -303,9 +304,6 @@ impl Operation {
         risks.max().cloned().unwrap_or(RiskLevel::Low)
     }
 }
-
-/// The tag of what a person did in a console or at a terminal, not in a pipeline.
-pub const BY_HAND: &str = "by-hand";
 
 impl Facts {
     /// Adds what is not known from other facts.

@@ -32,7 +32,7 @@ pub const SERVICE: [&str; 7] = [
 ];
 
 /// The members of a change in full, sorted.
-pub const CHANGE: [&str; 25] = [
+pub const CHANGE: [&str; 26] = [
     "agent",
     "commit",
     "committed_at",
@@ -53,6 +53,7 @@ pub const CHANGE: [&str; 25] = [
     "scheduled_for",
     "service",
     "service_ids",
+    "source",
     "started_at",
     "status",
     "tags",

@@ -1,11 +1,11 @@
 //! The flags that select changes.
 
 use changelog_client::{ChangeQuery, Client};
-use changelog_core::{Environment, Host, RiskLevel, Service, Status};
+use changelog_core::{Environment, Host, MadeBy, RiskLevel, Service, Status};
 use clap::Args;
 
 use super::complete;
-use super::flags::{environment, risk, status};
+use super::flags::{environment, made_by, risk, status};
 use super::names::{empty_filter, resolve_filter};
 use crate::base::failure::{Failure, Outcome};
 use crate::base::time::{self, TimeArg};
@@ -73,6 +73,22 @@ pub(crate) struct SelectArgs {
     /// Only changes that this API key or person recorded
     #[arg(long, value_name = "NAME|ID")]
     by: Option<String>,
+    /// Only changes that this source told of: its name or ID
+    #[arg(long, value_name = "SOURCE")]
+    source: Option<String>,
+    /// Only changes that this automation made, by its name
+    #[arg(long, value_name = "NAME")]
+    agent: Option<String>,
+    /// Only changes made by an agent, a person in the dashboard, a pipeline, or by hand in a
+    /// console; several are repeated or comma-separated
+    #[arg(
+        long,
+        value_name = "WHAT",
+        ignore_case = true,
+        value_delimiter = ',',
+        value_parser = made_by()
+    )]
+    made_by: Vec<MadeBy>,
     /// Only this service
     #[arg(long, value_name = "NAME|ID", add = complete::services())]
     service: Option<String>,
@@ -147,6 +163,13 @@ impl SelectArgs {
         if let Some(author) = non_empty_filter("by", self.by.as_ref())? {
             query = query.created_by(author);
         }
+        if let Some(name) = non_empty_filter("source", self.source.as_ref())? {
+            query = query.source(name);
+        }
+        if let Some(name) = non_empty_filter("agent", self.agent.as_ref())? {
+            query = query.agent(name);
+        }
+        query = query.made_by(self.made_by.iter().cloned());
         if let Some(words) = non_empty_filter("search", self.search.as_ref())? {
             query = query.q(searchable("--search", words)?);
         }

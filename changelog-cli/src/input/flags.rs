@@ -6,8 +6,8 @@ use std::ops::RangeInclusive;
 use changelog_core::change::fields::{FIELDS, FieldKind, Optional, ShortText};
 use changelog_core::limits::{MAX_TITLE_CHARS, MIN_TITLE_CHARS};
 use changelog_core::{
-    Agent, AgentMode, ChangePatch, Environment, Invalid, Link, NewChange, Outcome, RiskLevel,
-    Status,
+    Agent, AgentMode, ChangePatch, Environment, Invalid, Link, MadeBy, NewChange, Outcome,
+    RiskLevel, Status,
 };
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
@@ -154,6 +154,11 @@ pub(crate) fn risk() -> impl TypedValueParser<Value = RiskLevel> {
 /// Parses an environment, in any case.
 pub(crate) fn environment() -> impl TypedValueParser<Value = Environment> {
     PossibleValuesParser::new(Environment::WORDS).try_map(|word| word.to_lowercase().parse())
+}
+
+/// Parses what made a change, in any case.
+pub(crate) fn made_by() -> impl TypedValueParser<Value = MadeBy> {
+    PossibleValuesParser::new(MadeBy::WORDS).try_map(|word| word.to_lowercase().parse())
 }
 
 /// Parses an outcome, in any case.

@@ -1,8 +1,8 @@
 //! Which changes to list or to watch.
 
 use changelog_core::{
-    ChangeEvent, ChangeFilter, Environment, HostId, RiskLevel, ServiceId, Status, StreamFilter,
-    Timestamp,
+    ChangeEvent, ChangeFilter, Environment, HostId, MadeBy, RiskLevel, ServiceId, Status,
+    StreamFilter, Timestamp,
 };
 
 use crate::setters::setters;
@@ -56,6 +56,12 @@ impl ChangeQuery {
             statuses = any_of.into_iter().collect();
         /// Requires that this API key or person recorded the change: an id or a name.
         created_by(author: impl Into<String>) => created_by = Some(author.into());
+        /// Only changes that this source told of: an id, or a name regardless of ASCII case.
+        source(source: impl Into<String>) => source = Some(source.into());
+        /// Only changes that this automation made, by its name regardless of ASCII case.
+        agent(name: impl Into<String>) => agent = Some(name.into());
+        /// Only changes that were made by one of these.
+        made_by(by: impl IntoIterator<Item = MadeBy>) => made_by = by.into_iter().collect();
         /// Requires that the change happened at this time or later, or is in progress. Does
         /// not apply to watching.
         since(at: impl Into<Option<Timestamp>>) => since = at.into();

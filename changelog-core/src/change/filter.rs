@@ -1,6 +1,6 @@
 //! The filter of the list of changes, and its query string.
 
-use super::{ChangeCursor, RiskLevel, Status};
+use super::{ChangeCursor, MadeBy, RiskLevel, Status};
 use crate::host::Environment;
 use crate::ids::{HostId, ServiceId};
 use crate::limits::{DEFAULT_PER_PAGE, MAX_NAME_CHARS, MAX_PER_PAGE, MAX_QUERY_WORDS, MAX_TAGS};
@@ -34,6 +34,12 @@ pub struct ChangeFilter {
     /// Only changes recorded by this API key or person: an id, or a name (ASCII case
     /// is ignored).
     pub created_by: Option<String>,
+    /// Only changes of this source: an id, or a name (ASCII case is ignored).
+    pub source: Option<String>,
+    /// Only changes that this automation made (ASCII case is ignored).
+    pub agent: Option<String>,
+    /// Only changes that were made by one of these; empty for all.
+    pub made_by: Vec<MadeBy>,
     /// Only changes with all of these tags, matched exactly.
     pub tags: Vec<String>,
     /// Only changes whose effective time is this or later; if the range contains the
@@ -61,6 +67,9 @@ impl Default for ChangeFilter {
             risk_levels: Vec::new(),
             statuses: Vec::new(),
             created_by: None,
+            source: None,
+            agent: None,
+            made_by: Vec::new(),
             tags: Vec::new(),
             since: None,
             until: None,
@@ -114,19 +123,29 @@ impl ChangeFilter {
             risk_levels: risk_levels(query),
             statuses: statuses(query),
             created_by: query.one("created_by"),
+            source: query.one("source"),
+            agent: query.one("agent"),
+            made_by: query.parsed_list("by"),
             tags: query.all("tag"),
             ..Self::default()
         };
-        if let Some(name) = &filter.created_by
-            && (name.is_empty()
-                || name.chars().count() > MAX_NAME_CHARS
-                || name.contains(char::is_control))
-        {
-            let message = format!(
-                "must be the id or the name of an API key or a person, of 1 to {MAX_NAME_CHARS} \
-                 characters"
-            );
-            query.add("created_by", ViolationCode::InvalidFormat, message);
+        for (parameter, name, of) in [
+            (
+                "created_by",
+                &filter.created_by,
+                "the id or the name of an API key or a person",
+            ),
+            ("source", &filter.source, "the id or the name of a source"),
+            ("agent", &filter.agent, "the name of an automation"),
+        ] {
+            let is_name = |name: &String| {
+                (1..=MAX_NAME_CHARS).contains(&name.chars().count())
+                    && !name.contains(char::is_control)
+            };
+            if !name.as_ref().is_none_or(is_name) {
+                let message = format!("must be {of}, of 1 to {MAX_NAME_CHARS} characters");
+                query.add(parameter, ViolationCode::InvalidFormat, message);
+            }
         }
         if filter.tags.len() > MAX_TAGS {
             let message = format!(
@@ -175,6 +194,9 @@ impl ChangeFilter {
         pairs.push_list("risk_level", &self.risk_levels);
         pairs.push_list("status", &self.statuses);
         pairs.push_some("created_by", self.created_by.as_ref());
+        pairs.push_some("source", self.source.as_ref());
+        pairs.push_some("agent", self.agent.as_ref());
+        pairs.push_list("by", &self.made_by);
         for tag in &self.tags {
             pairs.push("tag", tag);
         }
@@ -313,6 +335,9 @@ mod tests {
             risk_levels: vec![RiskLevel::High, RiskLevel::Low],
             statuses: vec![Status::RolledBack],
             created_by: Some("deploy & co".into()),
+            source: Some("GitHub & co".into()),
+            agent: Some("Terraform".into()),
+            made_by: vec![MadeBy::Hand, MadeBy::Agent],
             tags: vec!["a b".into(), "ä&=".into()],
             since: Some(now()),
             until: Some(now()),

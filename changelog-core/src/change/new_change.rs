@@ -283,6 +283,7 @@ impl NewChange {
             organization_id,
             created_at: now,
             created_by: author,
+            source: None,
             updated_at: now,
             updated_by: None,
         }

@@ -130,7 +130,7 @@ impl<'a> NewEntry<'a> {
     }
 
     fn key(&self) -> Option<Uuid> {
-        let source = self.actor.source.map(|source| source.0);
+        let source = self.actor.source.as_ref().map(|source| source.id.0);
         self.actor.key.map(|key| key.0).or(source)
     }
 }

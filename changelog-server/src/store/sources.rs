@@ -1,6 +1,6 @@
 //! Sources: the addresses at which other systems send what changes.
 
-use changelog_core::{Action, ResourceType, SourceId, SourceKind, Timestamp};
+use changelog_core::{Action, ResourceType, SourceId, SourceKind, SourceRef, Timestamp};
 use changelog_sources::Settings;
 use chrono::{DateTime, Utc};
 use serde_json::{Map, json};
@@ -143,7 +143,12 @@ impl TryFrom<Row> for Source {
 impl Source {
     /// Returns who acts when a change follows from what the sender has told.
     pub fn actor(&self) -> Actor {
-        Actor::source(self.id, &self.name, self.has_receivers)
+        let source = SourceRef {
+            id: self.id,
+            kind: self.kind.clone(),
+            name: self.name.clone(),
+        };
+        Actor::source(source, self.has_receivers)
     }
 
     fn settings_json(&self) -> Result<String, StoreError> {

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use changelog_core::activity::{API_KEY_PREFIX, OPERATOR, SERVICE, SOURCE_PREFIX};
-use changelog_core::{ApiKeyId, Author, AuthorType, OrganizationId, SourceId, UserId};
+use changelog_core::{ApiKeyId, Author, AuthorType, OrganizationId, SourceRef, UserId};
 use sqlx::types::Uuid;
 
 /// The organization that a request acts in. Only the store makes one, when it
@@ -31,7 +31,7 @@ pub struct Actor {
     /// The API key; `None` for a user and for the operator.
     pub key: Option<ApiKeyId>,
     /// The source; `None` for a user, an API key and the operator.
-    pub source: Option<SourceId>,
+    pub source: Option<SourceRef>,
     /// The name of the user, `API key: ` and the key's name, or `Source: ` and the
     /// source's name.
     pub name: String,
@@ -64,23 +64,22 @@ impl Actor {
         };
         match (self.person, self.key) {
             (Some(person), _) => Some(author(AuthorType::Person, person.0, &self.name)),
-            (None, None) if let Some(source) = self.source => {
-                let name = self.name.strip_prefix(SOURCE_PREFIX).unwrap_or(&self.name);
-                Some(author(AuthorType::Source, source.0, name))
-            }
             (None, Some(key)) => {
                 let name = self.name.strip_prefix(API_KEY_PREFIX).unwrap_or(&self.name);
                 Some(author(AuthorType::ApiKey, key.0, name))
             }
-            (None, None) => None,
+            (None, None) => {
+                let source = self.source.as_ref()?;
+                Some(author(AuthorType::Source, source.id.0, &source.name))
+            }
         }
     }
 
     /// A source, for what its sender has told of.
-    pub fn source(id: SourceId, name: &str, has_receivers: bool) -> Self {
+    pub fn source(source: SourceRef, has_receivers: bool) -> Self {
         Self {
-            source: Some(id),
-            name: format!("{SOURCE_PREFIX}{name}"),
+            name: format!("{SOURCE_PREFIX}{}", source.name),
+            source: Some(source),
             has_receivers,
             ..Self::operator()
         }

@@ -229,13 +229,11 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
             trail.send(&body).await.is(202);
         }
         for source in [source, trail] {
-            let outcomes = source.outcomes().await;
-            assert!(
-                outcomes.iter().any(|outcome| outcome == "updated"),
-                "{outcomes:?}"
-            );
+            let events = source.events().await;
+            let is_updated = events.iter().any(|event| event["outcome"] == "updated");
+            assert!(is_updated, "{events:?}");
             self.app
-                .admin(&["source", "replay", &text(&source.events().await[0]["id"])]);
+                .admin(&["source", "replay", &text(&events[0]["id"])]);
             source.events().await;
             self.app.admin(&["source", "delete", &source.id]);
         }

@@ -51,6 +51,13 @@ parameters! {
         query("created_by", schema::line().min_length(Some(1)).max_length(Some(MAX_NAME_CHARS)),
             "Changes recorded by this API key or person: an id, or a name regardless of ASCII case")
             .example(Some("ci".into())),
+        query("source", schema::line().min_length(Some(1)).max_length(Some(MAX_NAME_CHARS)),
+            "Changes that this source told of: an id, or a name regardless of ASCII case")
+            .example(Some("github".into())),
+        query("agent", schema::line().min_length(Some(1)).max_length(Some(MAX_NAME_CHARS)),
+            "Changes that this automation made, by its name regardless of ASCII case")
+            .example(Some("terraform".into())),
+        words("by", "MadeBy", json!(["hand"]), "Changes that were made by one of these"),
         query("tag", ArrayBuilder::new().items(schema::line()).max_items(Some(MAX_TAGS)),
             "Changes with this tag; repeat the parameter to require several tags")
             .explode(Some(true)).example(Some(json!(["terraform"]))),

@@ -39,6 +39,7 @@ pub fn test_event(organization: OrganizationId, now: Timestamp) -> Event {
         organization_id: organization,
         created_at: now,
         updated_at: now,
+        source: None,
         updated_by: None,
     };
     Event {

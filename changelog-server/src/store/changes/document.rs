@@ -39,6 +39,7 @@ impl Serialize for Document<'_> {
                 FieldKind::OccurredAt => map.serialize_entry(name, &change.occurred_at),
             }?;
         }
+        map.serialize_entry("source", &change.source)?;
         map.serialize_entry("organization_id", &change.organization_id)?;
         if person(change).is_none() {
             map.serialize_entry("created_by", &change.created_by)?;

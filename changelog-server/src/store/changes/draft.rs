@@ -65,7 +65,8 @@ impl Draft {
             None => new_id(now),
         };
         let (has_service_id, host_id) = (new.service_id.is_some(), new.host_id);
-        let change = new.into_change(id.into(), tenant.id(), actor.author(), now.into());
+        let mut change = new.into_change(id.into(), tenant.id(), actor.author(), now.into());
+        change.source.clone_from(&actor.source);
         let mut metadata = json!({ "risk_level": change.risk_level, "status": change.status });
         if let Some(outcome) = &change.outcome {
             metadata["outcome"] = json!(outcome);

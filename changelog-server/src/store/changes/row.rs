@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use changelog_core::{Change, Environment, HostId, Outcome, ServiceId, Status, Timestamp};
+use changelog_core::{Change, Environment, HostId, MadeBy, Outcome, ServiceId, Status, Timestamp};
 use sqlx::types::Uuid;
 
 use super::document;
@@ -158,6 +158,13 @@ pub(super) fn facets(change: &Change, host_id: Option<HostId>) -> Facets<'_> {
         host_id,
         tags: &change.tags,
         author: change.created_by.as_ref().map(|author| author.id),
+        source: change.source.as_ref().map(|source| source.name.as_str()),
+        agent: change.agent.as_ref().map(|agent| agent.name.as_str()),
+        made_by: MadeBy::of(
+            &change.tags,
+            change.agent.as_ref(),
+            change.created_by.as_ref(),
+        ),
     }
 }
 

@@ -174,8 +174,8 @@ pub(super) async fn fill(app: &mut TestApp, receiver: &Receiver, size: Size) -> 
     // Most of what the requests record is not sent, which would take long.
     let (filter, url) = (["--min-risk", "high"], receiver.url());
     let made = app.admin(&[&create[..], &named, &filter, &["--url", &url]].concat());
-    update_often(&key, &fixture.change, 1).await;
     let source = app.source("github", "Deployments", None).id;
+    update_often(&key, &fixture.change, 1).await;
     app.server.kill9();
     insert(app, &fixture, &text(&made["id"]), &source, size).await;
     fixture

@@ -5,14 +5,14 @@
 use std::collections::BTreeSet;
 
 use changelog_core::text::words;
-use changelog_core::{Environment, HostId, RiskLevel, ServiceId, Status};
+use changelog_core::{Environment, HostId, MadeBy, RiskLevel, ServiceId, Status};
 use sha2::{Digest, Sha256};
 use sqlx::types::Uuid;
 
 use crate::store::Tenant;
 
 /// The fields of a change that filters compare, except its title and its time.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(in crate::store) struct Facets<'c> {
     pub(in crate::store) risk_level: &'c RiskLevel,
     pub(in crate::store) status: &'c Status,
@@ -22,6 +22,11 @@ pub(in crate::store) struct Facets<'c> {
     pub(in crate::store) tags: &'c [String],
     /// The API key or the person that recorded the change.
     pub(in crate::store) author: Option<Uuid>,
+    /// The name of the source that told of the change.
+    pub(in crate::store) source: Option<&'c str>,
+    /// The name of the automation that made the change.
+    pub(in crate::store) agent: Option<&'c str>,
+    pub(in crate::store) made_by: MadeBy,
 }
 
 /// Returns the terms of a change, each prefixed with its organization, separated
@@ -62,6 +67,13 @@ pub(super) fn for_each_term(title: &str, facets: &Facets<'_>, mut add: impl FnMu
     if let Some(id) = facets.author {
         add(&author(id));
     }
+    if let Some(name) = facets.source {
+        add(&source(name));
+    }
+    if let Some(name) = facets.agent {
+        add(&agent(name));
+    }
+    add(&made_by(&facets.made_by));
     let words_of_tags: BTreeSet<String> = facets.tags.iter().flat_map(|tag| words(tag)).collect();
     for word in words_of_tags {
         // A word of the title is found without this.
@@ -107,6 +119,21 @@ pub(super) fn author(id: Uuid) -> String {
     format!(":c{}", id.simple())
 }
 
+/// Returns the term of the name of a source, whose ASCII case is ignored.
+pub(super) fn source(name: &str) -> String {
+    format!(":o{}", hashed(&name.to_ascii_lowercase()))
+}
+
+/// Returns the term of the name of an automation, whose ASCII case is ignored.
+pub(super) fn agent(name: &str) -> String {
+    format!(":a{}", hashed(&name.to_ascii_lowercase()))
+}
+
+/// Returns the term of what makes changes.
+pub(super) fn made_by(by: &MadeBy) -> String {
+    format!(":y{by}")
+}
+
 /// Returns the term of a word of a tag.
 pub(super) fn tag_word(word: &str) -> String {
     format!(":w{word}")
@@ -122,9 +149,14 @@ pub(super) fn host(id: HostId) -> String {
     format!(":h{}", id.0.simple())
 }
 
-/// Returns the term of a tag: a hash, because a tag can contain any character.
+/// Returns the term of a tag.
 pub(super) fn tag(name: &str) -> String {
-    format!(":t{}", hex::encode(&Sha256::digest(name)[..16]))
+    format!(":t{}", hashed(name))
+}
+
+/// Returns a hash of a name, because a name can contain any character.
+fn hashed(name: &str) -> String {
+    hex::encode(&Sha256::digest(name)[..16])
 }
 
 /// Returns the prefix of an organization's terms: the random half of its id.

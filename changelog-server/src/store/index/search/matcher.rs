@@ -5,13 +5,15 @@ use std::borrow::Cow;
 use changelog_core::limits::MIN_ID_PREFIX;
 use changelog_core::text::words;
 use changelog_core::{
-    Author, ChangeFilter, ChangeId, Environment, HostRef, RiskLevel, ServiceId, ServiceRef, Status,
+    Agent, Author, ChangeFilter, ChangeId, Environment, HostRef, MadeBy, RiskLevel, ServiceId,
+    ServiceRef, SourceRef, Status,
 };
 use serde::Deserialize;
 use sqlx::types::Uuid;
 
 use super::facets::{
-    Facets, author, environment, for_each_term, host, risk, service, status, tag, tag_word,
+    Facets, agent, author, environment, for_each_term, host, made_by, risk, service, source,
+    status, tag, tag_word,
 };
 
 /// The terms of one change, to compare it without the index: those of the index, and
@@ -36,6 +38,8 @@ struct IndexedFields<'c> {
     environment: Option<Environment>,
     tags: Vec<String>,
     created_by: Option<Author>,
+    agent: Option<Agent>,
+    source: Option<SourceRef>,
 }
 
 impl IndexTerms {
@@ -53,6 +57,13 @@ impl IndexTerms {
             host_id: fields.host_ref.as_ref().map(|host| host.id),
             tags: &fields.tags,
             author: fields.created_by.as_ref().map(|author| author.id),
+            source: fields.source.as_ref().map(|source| source.name.as_str()),
+            agent: fields.agent.as_ref().map(|agent| agent.name.as_str()),
+            made_by: MadeBy::of(
+                &fields.tags,
+                fields.agent.as_ref(),
+                fields.created_by.as_ref(),
+            ),
         };
         let mut terms = Vec::new();
         for_each_term(&fields.title, &facets, |term| terms.push(term.to_owned()));
@@ -133,9 +144,16 @@ impl ChangeMatcher {
             filter.risk_levels.iter().map(risk).collect(),
             filter.statuses.iter().map(status).collect(),
             filter.environments.iter().map(environment).collect(),
+            filter.made_by.iter().map(made_by).collect(),
         ];
+        let source = filter.source.as_deref().map(|given| {
+            // The id of a source is that of the author of its changes.
+            Uuid::try_parse(given).map_or_else(|_| source(given), author)
+        });
         let all_of = (filter.service_id.map(service).into_iter())
             .chain(filter.host_id.map(host))
+            .chain(source)
+            .chain(filter.agent.as_deref().map(agent))
             .chain(filter.tags.iter().map(|name| tag(name)))
             .map(|facet| vec![facet]);
         Self {
