@@ -11,6 +11,7 @@
 
 mod environment;
 mod handshake;
+mod history;
 mod json;
 mod kinds;
 mod observation;
@@ -22,6 +23,7 @@ mod settings;
 
 pub use environment::environment_of;
 pub use handshake::Handshake;
+pub use history::History;
 pub use kinds::{handshake, is_signed, read, request_id, takes_secret, verify};
 pub use observation::{
     Call, CallProgress, Facts, Observation, Progress, Reading, State, Tool, Unreadable,

@@ -5,6 +5,7 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use changelog_core::SourceKind;
 use clap::Args;
 use serde_json::json;
 
@@ -13,9 +14,11 @@ use crate::base::text::plural;
 use crate::base::time;
 use crate::environment::app::App;
 use crate::import::bulk::BulkImport;
+use crate::import::events;
 use crate::import::git;
 use crate::import::lines::{self, InputFormat};
 use crate::import::rejects::RejectsFile;
+use crate::input::flags::source_kind;
 use crate::input::names::Missing;
 use crate::output::format::Format;
 
@@ -43,6 +46,16 @@ pub(crate) struct ImportArgs {
         conflicts_with_all = ["file", "input_format"]
     )]
     git: Option<String>,
+    /// Read the events that this kind of system sends or logs, such as github or cloudtrail,
+    /// and import the changes that they tell of
+    #[arg(
+        long,
+        value_name = "KIND",
+        value_parser = source_kind(),
+        requires = "file",
+        conflicts_with_all = ["git", "input_format"]
+    )]
+    from: Option<SourceKind>,
     /// Format of the file; by default recognized by its extension or its first character
     #[arg(long, value_enum, value_name = "FORMAT")]
     input_format: Option<InputFormat>,
@@ -131,6 +144,10 @@ async fn read(args: &ImportArgs) -> Outcome<(Vec<u8>, InputFormat)> {
         fs::read(&path)
     };
     let bytes = bytes.map_err(|error| Failure::unreadable(&path, error))?;
+    if let Some(kind) = &args.from {
+        let changes = events::changes(kind, &bytes, time::now())?;
+        return Ok((changes, InputFormat::Ndjson));
+    }
     let format = args
         .input_format
         .unwrap_or_else(|| InputFormat::of(extension, &bytes));

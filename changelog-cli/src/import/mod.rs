@@ -2,6 +2,7 @@
 //! the existing changes, and sending what is missing in bulk.
 
 pub(crate) mod bulk;
+pub(crate) mod events;
 pub(crate) mod existing;
 pub(crate) mod git;
 mod json;

@@ -7,7 +7,7 @@ use changelog_core::change::fields::{FIELDS, FieldKind, Optional, ShortText};
 use changelog_core::limits::{MAX_TITLE_CHARS, MIN_TITLE_CHARS};
 use changelog_core::{
     Agent, AgentMode, ChangePatch, Environment, Invalid, Link, MadeBy, NewChange, Outcome,
-    RiskLevel, Status,
+    RiskLevel, SourceKind, Status,
 };
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
@@ -159,6 +159,11 @@ pub(crate) fn environment() -> impl TypedValueParser<Value = Environment> {
 /// Parses what made a change, in any case.
 pub(crate) fn made_by() -> impl TypedValueParser<Value = MadeBy> {
     PossibleValuesParser::new(MadeBy::WORDS).try_map(|word| word.to_lowercase().parse())
+}
+
+/// Parses a kind of source, in any case.
+pub(crate) fn source_kind() -> impl TypedValueParser<Value = SourceKind> {
+    PossibleValuesParser::new(SourceKind::WORDS).try_map(|word| word.to_lowercase().parse())
 }
 
 /// Parses an outcome, in any case.

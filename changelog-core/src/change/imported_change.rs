@@ -65,7 +65,14 @@ impl Input for ImportedChange {
         let mut services = read_services(object).into_iter();
         let first = services.next();
         // The times of recording belong to the other organization.
-        for name in ["created_at", "updated_at", "updated_by", "host", "host_ref"] {
+        for name in [
+            "created_at",
+            "updated_at",
+            "updated_by",
+            "host",
+            "host_ref",
+            "source",
+        ] {
             object.take(name);
         }
         // So does its author, whose name remains as a claim.

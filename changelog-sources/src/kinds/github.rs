@@ -35,17 +35,28 @@ fn event<'r>(received: &Received<'r>) -> &'r str {
 
 fn read(received: &Received<'_>, settings: &Settings) -> Result<Reading, Unreadable> {
     let body = parse(&json_of(received))?;
-    match event(received) {
+    let event = match event(received) {
+        "" => event_of(&body).unwrap_or_default(),
+        event => event,
+    };
+    match event {
         "deployment" | "deployment_status" => deployment(received, &body),
         "release" => release(received, &body),
         "workflow_run" => workflow_run(received, &body, settings),
         "" => Err(Unreadable(
-            "the X-GitHub-Event header is missing".to_owned(),
+            "the X-GitHub-Event header is missing, and the body is none of its events".to_owned(),
         )),
         other => Ok(Reading::ignored(format!(
             "events of type {other} are no changes"
         ))),
     }
+}
+
+/// Returns the event that a body is of which was stored without its headers: each has a
+/// member of that name.
+fn event_of(body: &Value) -> Option<&'static str> {
+    let known = ["workflow_run", "deployment", "release"];
+    known.into_iter().find(|name| body.get(name).is_some())
 }
 
 /// Returns the JSON of a body, which is in the field of a form if the webhook has GitHub's

@@ -1,14 +1,13 @@
 //! What the tests of the kinds share: they read requests and look at the changes.
 
-use std::collections::BTreeMap;
-
 use changelog_core::{SourceKind, Timestamp};
 use ring::hmac;
 use serde_json::{Value, json};
 
 use super::{handshake, read, request_id, verify};
-use crate::observation::{CallProgress, Observation, Reading, Unreadable};
-use crate::operation::{ObservedChange, Operation};
+use crate::history::History;
+use crate::observation::{Reading, Unreadable};
+use crate::operation::ObservedChange;
 use crate::received::{Headers, Received};
 use crate::settings::Settings;
 
@@ -58,40 +57,11 @@ pub(crate) fn changes_of(
     settings: &Settings,
     requests: &[(Vec<(&str, &str)>, String)],
 ) -> Vec<ObservedChange> {
-    let mut operations: BTreeMap<String, Operation> = BTreeMap::new();
-    let mut calls = std::collections::BTreeSet::new();
+    let mut history = History::default();
     for (headers, body) in requests {
-        let reading = reading_of(kind, settings, headers, body).unwrap();
-        for observation in reading.observations {
-            match observation {
-                Observation::State(state) => match operations.get_mut(&state.key) {
-                    Some(operation) => operation.add_state(*state),
-                    None => {
-                        operations.insert(state.key.clone(), (*state).into());
-                    }
-                },
-                Observation::Call(call) if call.progress == CallProgress::Failed => {}
-                Observation::Call(call) if !calls.insert(call.id.clone()) => {}
-                Observation::Call(call) => {
-                    let session = call.session();
-                    let mut open = operations.iter_mut().filter(|(key, operation)| {
-                        key.starts_with(&session) && operation.takes_call_at(call.at)
-                    });
-                    if let Some((_, operation)) = open.next() {
-                        operation.add_call(*call);
-                    } else {
-                        let key = format!("{session}/{}", call.at.millis());
-                        operations.insert(key, (*call).into());
-                    }
-                }
-            }
-        }
+        history.add(reading_of(kind, settings, headers, body).unwrap());
     }
-    for operation in operations.values_mut() {
-        operation.close();
-    }
-    let change = |operation: &Operation| operation.change(kind, settings, now());
-    operations.values().map(change).collect()
+    history.changes(kind, settings, now())
 }
 
 /// Reads bodies from the first to the last and from the last to the first, beginning with

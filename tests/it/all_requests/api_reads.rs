@@ -47,6 +47,8 @@ impl Fixture {
             "min_risk=medium&not_status=planned",
             "environment=prod,staging&min_risk=medium",
             "active=true",
+            "source=github&agent=terraform&by=hand",
+            "by=agent,pipeline",
         ] {
             queries.push(kinds.to_owned());
             for other in [
@@ -112,7 +114,7 @@ impl Fixture {
             format!("text={}", self.word),
             format!("q={}&host_id={}&risk_level=high", self.word, self.host),
             format!(
-                "tag={}&environment=prod&created_by={}",
+                "tag={}&environment=prod&source=github&agent=terraform&by=hand&created_by={}",
                 self.tag, self.author
             ),
             "status=completed&not_status=planned&active=false".to_owned(),
@@ -123,7 +125,7 @@ impl Fixture {
         reads.push((format!("/api/changes/annotations?{range}"), 200));
         let all = format!(
             "q={}&text={}&host_id={}&environment=prod&risk_level=high&status=completed\
-             &not_status=planned&active=false&created_by={}&tag={}",
+             &not_status=planned&active=false&source=github&agent=terraform&by=hand&created_by={}&tag={}",
             self.word, self.other_word, self.host, self.author, self.tag
         );
         reads.push((format!("/api/changes/annotations?{all}"), 200));

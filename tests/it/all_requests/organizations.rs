@@ -24,7 +24,7 @@ use changelog_tests::{Organization, Postgres, TestApp, send, text};
 const PARTITIONS: usize = 8;
 
 /// Statements that need the rows of all organizations, and why.
-const EXCEPTIONS: [(&str, &str); 7] = [
+const EXCEPTIONS: [(&str, &str); 12] = [
     (
         "DELETE FROM idempotency WHERE (organization_id, scope) IN",
         "deletes the oldest expired rows, every ten minutes",
@@ -52,6 +52,26 @@ const EXCEPTIONS: [(&str, &str); 7] = [
     (
         "SELECT organization_id FROM connections WHERE id =",
         "for commands that have only the id",
+    ),
+    (
+        "SELECT organization_id FROM source_events WHERE id =",
+        "the same",
+    ),
+    (
+        "DELETE FROM source_operations WHERE (organization_id, source_id, key_hash) IN",
+        "deletes the oldest expired rows, every ten minutes",
+    ),
+    (
+        "DELETE FROM source_calls WHERE (organization_id, source_id, call_hash) IN",
+        "the same",
+    ),
+    (
+        "SELECT DISTINCT s.organization_id FROM sources s",
+        "finds the requests that are to be read, every ten seconds",
+    ),
+    (
+        "SELECT organization_id, source_id, key_hash FROM source_operations WHERE closes_at",
+        "finds the sessions of calls that are over, every ten seconds",
     ),
 ];
 

@@ -90,13 +90,16 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
     async fn watch(&mut self, fixture: &Fixture, times: usize) {
         let selection = format!(
             "q={0}&text={0}&service_id={1}&host_id={2}&environment=prod&risk_level=low\
-             &min_risk=low&status=planned&not_status=completed&active=false&created_by=terraform&tag={3}",
+             &min_risk=low&status=planned&not_status=completed&active=false&created_by=terraform&agent=terraform&by=agent&tag={3}",
             fixture.word, fixture.service, fixture.host, fixture.tag
         );
         let body = json!({
             "title": fixture.word, "service_id": fixture.service, "host_id": fixture.host,
-            "environment": "prod", "tags": [fixture.tag],
+            "environment": "prod", "tags": [fixture.tag], "agent": { "name": "terraform" },
         });
+        let path = "/api/changes/stream?source=github";
+        EventStream::open(self.key.request("GET", path)).await;
+        self.sent.insert(format!("GET {path}"));
         for _ in 0..times {
             for query in ["", selection.as_str()] {
                 self.key.create("/api/changes", body.clone()).await;

@@ -57,10 +57,12 @@ const UNINDEXED_COLUMNS: [(&str, &str, &str); 10] = [
 ];
 
 /// What is read completely: the partial indexes of what is still to be queued, and of the
-/// connections that may have something to send.
-const OPEN_WORK: [&str; 2] = [
+/// connections that may have something to send; and all sources, which are few.
+const OPEN_WORK: [&str; 4] = [
     "SCAN c USING INDEX connections_enabled",
     "SCAN events USING COVERING INDEX events_new",
+    "SCAN s USING COVERING INDEX sqlite_autoindex_sources_3",
+    "SCAN sources USING COVERING INDEX sqlite_autoindex_sources_3",
 ];
 
 /// Ranges that are short enough to be read completely: the creation of a resource is
