@@ -100,7 +100,7 @@ const GROWING: [(&str, &[&str]); 8] = [
         &[
             "SELECT DISTINCT organization_id FROM events ",
             "SELECT DISTINCT c.organization_id FROM connections c ",
-            "SELECT DISTINCT s.organization_id FROM sources s ",
+            "SELECT DISTINCT organization_id FROM source_events ",
             "SELECT DISTINCT organization_id FROM sources",
         ],
     ),

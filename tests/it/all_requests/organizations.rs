@@ -66,7 +66,7 @@ const EXCEPTIONS: [(&str, &str); 12] = [
         "the same",
     ),
     (
-        "SELECT DISTINCT s.organization_id FROM sources s",
+        "SELECT DISTINCT organization_id FROM source_events",
         "finds the requests that are to be read, every ten seconds",
     ),
     (

@@ -61,7 +61,7 @@ const UNINDEXED_COLUMNS: [(&str, &str, &str); 10] = [
 const OPEN_WORK: [&str; 4] = [
     "SCAN c USING INDEX connections_enabled",
     "SCAN events USING COVERING INDEX events_new",
-    "SCAN s USING COVERING INDEX sqlite_autoindex_sources_3",
+    "SCAN source_events USING COVERING INDEX source_events_pending",
     "SCAN sources USING COVERING INDEX sqlite_autoindex_sources_3",
 ];
 
