@@ -60,7 +60,8 @@ const FIELDS: &[Field] = &[
     template(
         "templates/title",
         "Title",
-        "Such as: Deploy {{ service }} {{ version }}. Without it, nothing becomes a change.",
+        "Such as: Deploy {{ service }} {{ version }}. It is looked for only if all templates are \
+         empty.",
     ),
     template(
         "templates/key",

@@ -407,17 +407,25 @@ const UNLEASH: &[Part] = &[
 ];
 
 const GENERIC: &[Part] = &[
-    Text("Let a program post JSON to the address. For example, in a terminal:"),
+    Text(
+        "Let a program post JSON to the address. If this source has a secret, it is sent as well:",
+    ),
     Paste(
         "In a terminal",
         r#"curl ADDRESS \
+  -H 'Authorization: YOUR-SECRET' \
   -H 'Content-Type: application/json' \
-  -d '{"service": "payments", "version": "1.4.2", "environment": "prod"}'
+  -d '{"title": "Deploy payments 1.4.2", "service": "payments", "environment": "prod"}'
 "#,
     ),
     Text(
-        "The templates in the settings below make a change of it. What is set aside because it \
-         cannot be read can be replayed when they are right.",
+        "Senders that sign requests can send the HMAC-SHA256 of the body by the secret instead, as \
+         X-Signature-256: sha256=….",
+    ),
+    Text(
+        "Without templates, only a title is looked for. With those in the settings below, the other \
+         fields of a change are filled, too. What is set aside because it cannot be read can be \
+         replayed when they are right.",
     ),
 ];
 
