@@ -127,7 +127,8 @@ pub(super) fn empty(kind: &OfferedKind) -> Form {
         ("kind", kind.kind.to_string()),
         ("create_missing", "true".to_owned()),
     ]);
-    if kind.takes_secret() {
+    // A program that posts JSON need not know how to send one.
+    if kind.takes_secret() && !kind.has_templates() {
         form.set(GENERATE, "true".to_owned());
     }
     form.focused_on("name")
