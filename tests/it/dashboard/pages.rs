@@ -167,6 +167,8 @@ async fn every_page_passes_the_checks(app: TestApp, browser: Chromium) {
         "/settings/integrations/new?kind=grafana",
         "/settings/integrations/new?kind=pagerduty",
         "/settings/integrations/new?kind=webhook",
+        "/settings/sources/new?kind=github",
+        "/settings/sources/new?kind=generic",
         "/nothing-here",
         "/setup",
         "/changes/nonsense",
