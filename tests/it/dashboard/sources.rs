@@ -480,7 +480,7 @@ async fn templates_are_corrected_without_scripts(app: TestApp, browser: Chromium
     browser.wait_for("#preview").await;
     assert_contains(&browser.text_of("#preview").await, "Deploy ledger");
     browser.press("Save").await;
-    browser.wait_for_text("The source was saved").await;
+    browser.wait_for("p.good").await;
     browser.press("Replay all that were set aside").await;
     wait_for(&owner, &page, ">Deploy ledger</a>").await;
 }

@@ -41,7 +41,7 @@ pub(super) struct Row {
 }
 
 impl Row {
-    fn new(event: SourceEvent, titles: &HashMap<ChangeId, String>) -> Self {
+    fn new(event: &SourceEvent, titles: &HashMap<ChangeId, String>) -> Self {
         let (outcome, class) = match event.outcome.as_str() {
             "pending" => ("Waiting", "planned"),
             "changed" => ("Change recorded", "completed"),
@@ -96,7 +96,7 @@ pub(super) async fn read(
             position: String::new(),
         },
         rows: events
-            .into_iter()
+            .iter()
             .map(|event| Row::new(event, &titles))
             .collect(),
     })
