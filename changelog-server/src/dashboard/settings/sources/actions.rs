@@ -90,7 +90,7 @@ pub(in crate::dashboard) async fn preview(app: App, mut request: Request) -> Api
     let read = form::read_patch(known(&source)?, &source, &form, app.now().into()).await;
     let shown = match read {
         Ok((patch, _)) => Shown {
-            preview: Some(previewed::of_last(&app, &source, patch.settings).await?),
+            preview: Some(previewed::of_last(&app, &source, patch.settings, viewer.zone).await?),
             form: Some(form::without_secret(form)),
             ..Shown::default()
         },

@@ -48,7 +48,7 @@ const FIELDS: &[Field] = &[
         "Create missing services",
     )
     .hint("Those that the sender names, and that do not exist."),
-    Field::new("environments", FieldKind::Lines, "Environments of names").hint(
+    Field::new("environments", FieldKind::Lines, "Environments by name").hint(
         "One NAME=ENVIRONMENT per line, such as payments-eu=prod: the environment of an account, \
          cluster, namespace or branch. Names such as production or staging-eu are known.",
     ),

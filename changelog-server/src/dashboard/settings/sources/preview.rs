@@ -7,6 +7,7 @@ use changelog_sources::{Observation, ObservedChange, Operation, Received, Settin
 use crate::app::App;
 use crate::blocking_pool;
 use crate::dashboard::parts::format;
+use crate::dashboard::parts::zone::Zone;
 use crate::store::{PendingEvent, Source, StoreError};
 
 /// The requests that are read.
@@ -36,9 +37,14 @@ pub(super) struct PreviewedChange {
     pub(super) fields: Vec<(String, String)>,
 }
 
-impl From<ObservedChange> for PreviewedChange {
-    fn from(change: ObservedChange) -> Self {
-        let shown = |value| value_text(value, &|text: &str| format::visible(text));
+impl PreviewedChange {
+    fn new(change: &ObservedChange, zone: Zone) -> Self {
+        let shown = |value| {
+            value_text(value, &|text: &str| match text.parse::<Timestamp>() {
+                Ok(at) => zone.minute(&at),
+                Err(_) => format::visible(text),
+            })
+        };
         let title = change.fields.get("title").map(shown).unwrap_or_default();
         let others = change.fields.iter().filter(|(name, value)| {
             *name != "title" && !value.as_array().is_some_and(Vec::is_empty)
@@ -59,6 +65,7 @@ pub(super) async fn of_last(
     app: &App,
     source: &Source,
     settings: Settings,
+    zone: Zone,
 ) -> Result<Vec<Previewed>, StoreError> {
     let last = app.store.source_events(source, None, MAX_REQUESTS).await?;
     let ids = last
@@ -71,7 +78,7 @@ pub(super) async fn of_last(
     let read = move || {
         let newest_first = requests.iter().rev();
         newest_first
-            .map(|request| preview(&source, &settings, request, now))
+            .map(|request| preview(&source, &settings, request, now, zone))
             .collect()
     };
     Ok(blocking_pool::run_sized(size, read).await)
@@ -82,6 +89,7 @@ fn preview(
     settings: &Settings,
     request: &PendingEvent,
     now: Timestamp,
+    zone: Zone,
 ) -> Previewed {
     let received = Received {
         headers: &request.headers,
@@ -105,7 +113,8 @@ fn preview(
                 Observation::Call(call) => Operation::from(*call),
             });
             previewed.changes = operations
-                .map(|operation| operation.change(&source.kind, settings, now).into())
+                .map(|operation| operation.change(&source.kind, settings, now))
+                .map(|change| PreviewedChange::new(&change, zone))
                 .collect();
             let ignored = reading.ignored.iter();
             previewed.ignored = ignored.map(|reason| format::visible(reason)).collect();
