@@ -32,6 +32,7 @@ mod sessions;
 mod setup;
 mod sign_in;
 mod sign_in_attempts;
+mod sources;
 mod subscriptions;
 mod upcoming;
 mod without_scripts;
@@ -121,6 +122,9 @@ struct Resources {
     invitation: String,
     view: String,
     connection: String,
+    source: String,
+    /// What was sent to the source.
+    request: String,
     /// The token of the link of the invitation.
     token: String,
 }
@@ -166,6 +170,13 @@ impl Resources {
         let answer = owner.post_form("/settings/integrations", &connection).await;
         answer.is(200);
         let connection = between(&answer.text, "action=\"/settings/integrations/", "/").to_owned();
+        let source = [("kind", "generic"), ("name", &format!("Source of {name}"))];
+        let made = sources::make(app, &owner, &source).await;
+        let body = json!({ "title": format!("Deploy of {name}"), "list": [1, 2] });
+        app.anonymous().post(&made.posted_to, body).await.is(202);
+        let page = sources::wait_for(&owner, &made.page, "/events/").await;
+        let request = sources::newest_request(&page, &made.page).to_owned();
+        let (_, source) = made.page.rsplit_once('/').expect("an id");
         Self {
             change,
             service,
@@ -175,6 +186,8 @@ impl Resources {
             invitation,
             view,
             connection,
+            source: source.to_owned(),
+            request,
             token: token.to_owned(),
         }
     }

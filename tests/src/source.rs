@@ -40,6 +40,16 @@ impl TestApp {
             secret: secret.map(str::to_owned),
         }
     }
+
+    /// Returns a source that was made otherwise.
+    pub fn source_at(&self, id: &str, path: &str, secret: Option<&str>) -> TestSource<'_> {
+        TestSource {
+            app: self,
+            id: id.to_owned(),
+            path: path.to_owned(),
+            secret: secret.map(str::to_owned),
+        }
+    }
 }
 
 impl TestSource<'_> {

@@ -18,17 +18,12 @@ mod openapi;
 mod services;
 mod stream;
 
-use warp::{Filter, path};
+use warp::path;
 
 use crate::app::App;
-use crate::web::route::{Routes, at, at_id};
+use crate::web::route::{Routes, at, at_id, at_ids};
 
 pub use openapi::document;
-
-/// Joins the two parameters of a path.
-fn join(first: String, second: String) -> String {
-    first + "/" + &second
-}
 
 /// Every endpoint of the API.
 pub(crate) fn routes(app: &App) -> Routes {
@@ -80,7 +75,7 @@ pub(crate) fn routes(app: &App) -> Routes {
             .patch(services::update)
             .filter(app),
         at(path!("api" / "key")).get(key::get).filter(app),
-        at_id(path!("api" / "ingest" / String / String).map(join))
+        at_ids(path!("api" / "ingest" / String / String))
             .post(ingest::receive)
             .options(ingest::allow)
             .filter(app),

@@ -30,9 +30,9 @@ use changelog_core::{Host, Service};
 use warp::path;
 
 use crate::app::App;
-use crate::web::route::{Endpoint, Routes, at, at_id};
+use crate::web::route::{Endpoint, Routes, at, at_id, at_ids};
 use parts::assets;
-use settings::{api_keys, integrations, members, organization};
+use settings::{api_keys, integrations, members, organization, sources};
 
 pub(crate) use parts::page::failure;
 
@@ -113,6 +113,23 @@ pub(crate) fn routes(app: &App, document: fn() -> &'static str) -> Routes {
         at_id(path!("settings" / "integrations" / String / "replay")).post(integrations::replay),
         at_id(path!("settings" / "integrations" / String / "replay-dead"))
             .post(integrations::replay_dead),
+        at(path!("settings" / "sources"))
+            .get(sources::list)
+            .post(sources::create),
+        at(path!("settings" / "sources" / "new")).get(sources::new_form),
+        at_id(path!("settings" / "sources" / String))
+            .get(sources::get)
+            .post(sources::update),
+        at_id(path!("settings" / "sources" / String / "preview")).post(sources::preview),
+        at_id(path!("settings" / "sources" / String / "renew")).post(sources::renew),
+        at_id(path!("settings" / "sources" / String / "enable")).post(sources::enable),
+        at_id(path!("settings" / "sources" / String / "disable")).post(sources::disable),
+        at_id(path!("settings" / "sources" / String / "dismiss")).post(sources::dismiss),
+        at_id(path!("settings" / "sources" / String / "delete")).post(sources::delete),
+        at_id(path!("settings" / "sources" / String / "replay")).post(sources::replay),
+        at_id(path!("settings" / "sources" / String / "replay-set-aside"))
+            .post(sources::replay_set_aside),
+        at_ids(path!("settings" / "sources" / String / "events" / String)).get(sources::request),
         at_id(path!(".well-known" / "changelog-webhook-keys" / String))
             .get(integrations::public_key),
         at(path!("account")).get(account::get).post(account::rename),

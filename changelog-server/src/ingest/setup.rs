@@ -13,6 +13,11 @@ pub(crate) fn new_token() -> String {
     format!("{TOKEN_PREFIX}{}", crate::web::session::new_token())
 }
 
+/// Returns a secret for a sender.
+pub(crate) fn new_secret() -> String {
+    crate::web::session::new_token()
+}
+
 /// Returns the path that requests are sent to.
 pub(crate) fn path(kind: &SourceKind, token: &str) -> String {
     format!("/api/ingest/{kind}/{token}")

@@ -48,9 +48,6 @@ UPDATE sources SET stored_bytes = stored_bytes + $2,
     last_event_at = CASE WHEN last_event_at > $3 THEN last_event_at ELSE $3 END
 WHERE id = $1";
 
-const SELECT_BODY: &str = "
-SELECT body FROM source_events WHERE organization_id = $1 AND id = $2";
-
 const ORGANIZATION_OF: &str = "SELECT organization_id FROM source_events WHERE id = $1";
 
 /// Only what was read: its bytes are counted.
@@ -91,7 +88,7 @@ pub struct SourceEvent {
     pub size: i64,
 }
 
-/// A request that is to be read.
+/// A request as it arrived, without proofs of origin.
 #[derive(Debug)]
 pub struct PendingEvent {
     /// The id.
@@ -167,6 +164,19 @@ struct PendingRow {
     body: Vec<u8>,
 }
 
+impl From<PendingRow> for PendingEvent {
+    fn from(row: PendingRow) -> Self {
+        Self {
+            id: row.id.into(),
+            source: row.source_id.into(),
+            received_at: Timestamp::from_millis(row.received_at),
+            request_id: row.request_id,
+            headers: serde_json::from_str(&row.headers).unwrap_or_default(),
+            body: row.body,
+        }
+    }
+}
+
 impl Database {
     /// Stores a request durably, to be read later.
     pub async fn insert_source_event(
@@ -216,22 +226,25 @@ impl Database {
         Ok(rows.into_iter().map(SourceEvent::from).collect())
     }
 
-    /// Returns the body of a request.
-    ///
-    /// # Errors
-    /// [`StoreError::NotFound`].
-    pub async fn source_event_body(
+    /// Returns requests of a source as they arrived, oldest first; missing ones are left
+    /// out.
+    pub async fn source_requests(
         &self,
-        tenant: Tenant,
-        id: SourceEventId,
-    ) -> Result<Vec<u8>, StoreError> {
-        let row: Option<(Vec<u8>,)> = read!(self.reader(tenant).await?, |db| {
-            sqlx::query_as(SELECT_BODY)
-                .bind(tenant.uuid())
-                .bind(id.0)
-                .fetch_optional(&mut **db)
+        source: &Source,
+        ids: impl IntoIterator<Item = SourceEventId>,
+    ) -> Result<Vec<PendingEvent>, StoreError> {
+        let ids: Vec<Uuid> = ids.into_iter().map(|id| id.0).collect();
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let rows: Vec<PendingRow> = read!(self.reader(source.tenant).await?, |db| async {
+            let mut query = select_bodies(source.tenant, ids);
+            query.build_query_as().fetch_all(&mut **db).await
         })?;
-        Ok(row.ok_or(StoreError::NotFound)?.0)
+        let requests = rows.into_iter().map(PendingEvent::from);
+        Ok(requests
+            .filter(|request| request.source == source.id)
+            .collect())
     }
 
     /// Finds the organization of a request, for the operator.
@@ -364,15 +377,7 @@ impl Tx {
             let mut query = select_bodies(tenant, ids);
             query.build_query_as().fetch_all(&mut **db).await
         })?;
-        let event = |row: PendingRow| PendingEvent {
-            id: row.id.into(),
-            source: row.source_id.into(),
-            received_at: Timestamp::from_millis(row.received_at),
-            request_id: row.request_id,
-            headers: serde_json::from_str(&row.headers).unwrap_or_default(),
-            body: row.body,
-        };
-        Ok(rows.into_iter().map(event).collect())
+        Ok(rows.into_iter().map(PendingEvent::from).collect())
     }
 
     /// Returns the changes of an earlier request of the same name that was read.

@@ -51,6 +51,10 @@ UPDATE sources SET refused = refused + 1, refused_at = $2, refused_reason = $3 W
 
 const CONFIRM: &str = "UPDATE sources SET confirm_url = $2 WHERE id = $1";
 
+const DISMISS: &str = "
+UPDATE sources SET refused = 0, refused_at = NULL, refused_reason = NULL, confirm_url = NULL
+WHERE id = $1";
+
 /// A source.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Source {
@@ -262,6 +266,14 @@ impl Database {
     pub async fn keep_confirmation(&self, source: &Source, url: &str) -> Result<(), StoreError> {
         let mut tx = self.begin_for(source.tenant).await?;
         execute!(tx, sqlx::query(CONFIRM).bind(source.id.0).bind(url))?;
+        tx.commit().await
+    }
+
+    /// Forgets the requests that were refused and the link by which the address is
+    /// confirmed: an admin has seen to them.
+    pub async fn dismiss_notices(&self, source: &Source) -> Result<(), StoreError> {
+        let mut tx = self.begin_for(source.tenant).await?;
+        execute!(tx, sqlx::query(DISMISS).bind(source.id.0))?;
         tx.commit().await
     }
 }

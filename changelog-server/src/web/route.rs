@@ -75,6 +75,15 @@ where
     }
 }
 
+/// Starts an endpoint for a path with two parameters, which are one with a slash between
+/// them.
+pub(crate) fn at_ids<F>(path: F) -> Endpoint
+where
+    F: Filter<Extract = (String, String), Error = Rejection> + Clone + Send + Sync + 'static,
+{
+    at_id(path.map(|first: String, second: String| first + "/" + &second))
+}
+
 impl Endpoint {
     /// Adds the handler of `GET` and `HEAD`.
     pub(crate) fn get<F>(self, handler: impl Fn(App, Request) -> F + Send + Sync + 'static) -> Self

@@ -1,6 +1,7 @@
 //! The forms of pages.
 
-use changelog_tests::{TestResponse, form, send};
+use changelog_tests::{TestResponse, form, send, text};
+use serde_json::json;
 
 use super::fixture::Fixture;
 use super::requests::RequestSender;
@@ -71,6 +72,7 @@ impl<F: FnMut(&str)> RequestSender<'_, F> {
         self.send_forms_about_people(round).await;
         self.send_forms_about_subscriptions(fixture, round).await;
         self.send_forms_about_connections(fixture, &name).await;
+        self.send_forms_about_sources(&name).await;
         self.form("/account/end-other-sessions", &[], 303).await;
         let page = self.form("/account/feed", &[], 200).await.text;
         let (_, rest) = page.split_once("/feeds/").expect("an address");
@@ -108,6 +110,48 @@ impl<F: FnMut(&str)> RequestSender<'_, F> {
         let path = format!("/unsubscribe/{round}");
         let request = self.app.anonymous().request("GET", &path);
         self.send("GET", &path, None, request, 404).await;
+    }
+
+    /// Makes a source, and does everything with it.
+    async fn send_forms_about_sources(&mut self, name: &str) {
+        let path = "/settings/sources";
+        let fields = [("kind", "generic"), ("name", name)];
+        let page = self.form(path, &fields, 200).await.text;
+        self.form(path, &fields, 422).await;
+        let id = between(&page, "action=\"/settings/sources/", "/");
+        let url = between(&page, "id=\"new-address\">", "<");
+        let posted_to = url.replace(&self.app.url(), "");
+        let anonymous = self.app.anonymous();
+        for body in [json!({ "title": name }), json!({ "none": 1 })] {
+            anonymous.post(&posted_to, body).await.is(202);
+        }
+        let source = self.app.source_at(&id, &posted_to, None);
+        let events = source.events().await;
+        let event = text(&events[0]["id"]);
+        let path = format!("{path}/{id}");
+        for page in [
+            path.clone(),
+            format!("{path}?before={event}"),
+            format!("{path}/events/{event}"),
+        ] {
+            let request = self.browser.request("GET", &page);
+            self.send("GET", &page, None, request, 200).await;
+        }
+        self.form(&path, &fields[1..], 303).await;
+        for (action, status) in [
+            ("renew", 200),
+            ("disable", 303),
+            ("enable", 303),
+            ("dismiss", 303),
+            ("replay-set-aside", 303),
+        ] {
+            self.form(&format!("{path}/{action}"), &[], status).await;
+        }
+        self.form(&format!("{path}/preview"), &fields[1..], 200)
+            .await;
+        self.form(&format!("{path}/replay"), &[("event", &event)], 303)
+            .await;
+        self.form(&format!("{path}/delete"), &[], 303).await;
     }
 
     /// Connects a receiver at a name that does not exist, and does everything with it.

@@ -37,6 +37,8 @@ impl Fixture {
             "/settings/organization",
             "/settings/integrations",
             "/settings/integrations/new",
+            "/settings/sources",
+            "/settings/sources/new",
             "/account",
             "/notifications",
             "/api/activity/actors",

@@ -167,6 +167,8 @@ async fn every_page_passes_the_checks(app: TestApp, browser: Chromium) {
         "/settings/integrations/new?kind=grafana",
         "/settings/integrations/new?kind=pagerduty",
         "/settings/integrations/new?kind=webhook",
+        "/settings/sources/new?kind=github",
+        "/settings/sources/new?kind=generic",
         "/nothing-here",
         "/setup",
         "/changes/nonsense",
@@ -261,6 +263,16 @@ async fn form_responses_pass_the_checks(app: TestApp, browser: Chromium) {
     browser.press("Invite").await;
     browser.wait_for("#invitation-link").await;
     check_in_all_looks(&browser, "an invitation", &mut problems).await;
+    browser
+        .open(&app.at("/settings/sources/new?kind=argocd"))
+        .await;
+    browser.press("Add the source").await;
+    browser.wait_for("[role='alert']").await;
+    check_in_all_looks(&browser, "a source refused", &mut problems).await;
+    browser.fill("main form", &[("name", "Argo CD")]).await;
+    browser.press("Add the source").await;
+    browser.wait_for("#new-secret").await;
+    check_in_all_looks(&browser, "a new source", &mut problems).await;
     // The setup page.
     let mut command = app.serve_command();
     command.env("CHANGELOG_DATABASE_URL", app.empty_database().await);

@@ -58,6 +58,7 @@ async fn viewers_cannot_write(app: TestApp) {
         match route.path.as_str() {
             "/setup" => page.is(403),
             path if path.ends_with("/new") || path.ends_with("/edit") => page.is(403),
+            "/settings/sources/{id}/events/{id}" => page.is(403),
             "/sign-in" | "/settings" => page.is(303),
             "/invitations/{id}" | "/account" | "/changes.csv" | "/changes.ndjson"
             | "/activity.csv" | "/activity.ndjson" => page.is(200),
@@ -97,7 +98,7 @@ async fn members_cannot_manage_keys_or_members(app: TestApp) {
         }
         if route.is_read {
             let page = member.get(&path).await;
-            if route.path.ends_with("/new") {
+            if route.path.ends_with("/new") || route.path.contains("/events/") {
                 page.is(403);
                 continue;
             }

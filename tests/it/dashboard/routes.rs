@@ -77,6 +77,7 @@ impl Route {
             ("/hosts/", &resources.host),
             ("/settings/api-keys/", &resources.key),
             ("/settings/integrations/", &resources.connection),
+            ("/settings/sources/", &resources.source),
             ("/settings/members/invitations/", &resources.invitation),
             ("/settings/members/", &resources.member),
             ("/invitations/", &resources.token),
@@ -87,6 +88,10 @@ impl Route {
         ];
         if !self.path.contains(ID) {
             return self.path.clone();
+        }
+        if let Some(path) = self.path.strip_suffix("/events/{id}") {
+            let path = path.replace(ID, &resources.source);
+            return format!("{path}/events/{}", resources.request);
         }
         let is_of = |(start, _): &&(&str, &String)| self.path.starts_with(start);
         let (_, id) = known
@@ -127,6 +132,16 @@ impl Route {
             "/settings/integrations/{id}" => {
                 vec![("name", "Sent by a form"), ("events", "change.created")]
             }
+            "/settings/sources" => vec![("kind", "generic"), ("name", "Sent by a form")],
+            "/settings/sources/{id}" | "/settings/sources/{id}/preview" => {
+                vec![
+                    ("name", "Sent by a form"),
+                    ("templates/title", "{{ title }}"),
+                ]
+            }
+            "/settings/sources/{id}/replay" => {
+                vec![("event", "00000000-0000-7000-8000-000000000000")]
+            }
             "/settings/integrations/{id}/replay" => vec![("sequence", "1")],
             "/views/{id}" => vec![("name", "Sent by a form")],
             "/organization" => vec![("organization_id", "00000000-0000-7000-8000-000000000000")],
@@ -145,6 +160,12 @@ impl Route {
             | "/settings/integrations/{id}/disable"
             | "/settings/integrations/{id}/delete"
             | "/settings/integrations/{id}/replay-dead"
+            | "/settings/sources/{id}/renew"
+            | "/settings/sources/{id}/enable"
+            | "/settings/sources/{id}/disable"
+            | "/settings/sources/{id}/dismiss"
+            | "/settings/sources/{id}/delete"
+            | "/settings/sources/{id}/replay-set-aside"
             | "/settings/members/{id}/remove"
             | "/account/end-other-sessions"
             | "/sign-out" => vec![],

@@ -54,20 +54,21 @@ impl ActivityRow {
         let machine = match actor.kind {
             ActorType::Operator => Some("operator"),
             ActorType::ApiKey => Some("key"),
+            ActorType::Source => Some("source"),
             _ => None,
         };
-        let actor_id = actor.id.map(|id| match actor.kind {
-            ActorType::ApiKey => key_actor(id),
-            _ => id.to_string(),
+        let actor_address = actor.id.map(|id| match actor.kind {
+            ActorType::Source => format!("/settings/sources/{id}"),
+            ActorType::ApiKey => format!("/activity?{}", format::query("actor_id", key_actor(id))),
+            _ => format!("/activity?{}", format::query("actor_id", id)),
         });
-        let actor_address =
-            actor_id.map(|id| format!("/activity?{}", format::query("actor_id", id)));
         let StoredEntry { entry, address, .. } = stored;
         let path = match entry.resource_type {
             _ if entry.action == Action::Deleted => None,
             ResourceType::Change => Some("changes"),
             ResourceType::Service | ResourceType::Subscription => Some("services"),
             ResourceType::Host => Some("hosts"),
+            ResourceType::Source => Some("settings/sources"),
             ResourceType::Integration if entry.action != Action::Disconnected => {
                 Some("settings/integrations")
             }
@@ -125,13 +126,16 @@ fn verb(action: &Action, kind: &ResourceType, metadata: &Value) -> &'static str 
         (Action::Created, ResourceType::Service) => "created the service",
         (Action::Created, ResourceType::Host) => "created the host",
         (Action::Created, ResourceType::ApiKey) => "created the API key",
+        (Action::Created, ResourceType::Source) => "created the source",
         (Action::Created, _) => "created",
         (Action::Updated, ResourceType::Service) => "updated the service",
         (Action::Updated, ResourceType::Host) => "updated the host",
         (Action::Updated, ResourceType::Subscription) => "changed the subscription to",
         (Action::Updated, ResourceType::Integration) => "changed the integration",
+        (Action::Updated, ResourceType::Source) => "changed the source",
         (Action::Updated, _) => "updated",
         (Action::Deleted, ResourceType::Change) => "deleted the change",
+        (Action::Deleted, ResourceType::Source) => "deleted the source",
         (Action::Deleted, _) => "deleted",
         (Action::Invited, _) => "invited",
         (Action::Joined, _) => "joined",

@@ -26,7 +26,8 @@ pub(crate) struct Form {
     errors: BTreeMap<String, Vec<String>>,
 }
 
-/// A field of a form, which is a member of the API's object.
+/// A field of a form, which is a member of the API's object. A name with a slash is that of
+/// a member of an object in it, such as `templates/title`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Field {
     pub(crate) name: &'static str,
@@ -49,8 +50,12 @@ pub(crate) enum FieldKind {
     LongText,
     /// Names, separated by commas.
     List,
+    /// One string per line.
+    Lines,
     /// One `label=url` per line.
     Links,
+    /// A box, which is sent only if it is checked.
+    Checkbox,
     /// A color; it always has a value.
     Color,
     /// A time in the form's zone as browsers send it, or in RFC 3339.
@@ -100,7 +105,14 @@ impl Field {
     }
 
     pub(crate) fn is_multiline(&self) -> bool {
-        matches!(self.kind, FieldKind::LongText | FieldKind::Links)
+        matches!(
+            self.kind,
+            FieldKind::LongText | FieldKind::Lines | FieldKind::Links
+        )
+    }
+
+    pub(crate) fn is_checkbox(&self) -> bool {
+        matches!(self.kind, FieldKind::Checkbox)
     }
 
     /// Returns the words of a choice and the label of the empty one.
@@ -309,17 +321,34 @@ impl Form {
 
     fn object(&self, fields: &[Field]) -> Map<String, Value> {
         let zone = self.zone();
-        let sent = fields.iter().filter_map(|field| {
-            let text = self.sent(field.name)?;
-            Some((field.name.to_owned(), field.kind.to_json(text, zone)))
-        });
-        sent.collect()
+        let mut object = Map::new();
+        for field in fields {
+            let Some(text) = self.sent(field.name) else {
+                continue;
+            };
+            let value = field.kind.to_json(text, zone);
+            match field.name.split_once('/') {
+                None => {
+                    object.insert(field.name.to_owned(), value);
+                }
+                Some((outer, name)) => {
+                    let nested = object.entry(outer).or_insert_with(|| json!({}));
+                    nested[name] = value;
+                }
+            }
+        }
+        object
     }
 
     /// Adds the violations to the errors.
     pub(crate) fn refuse(mut self, invalid: &Invalid) -> Self {
         for violation in &invalid.violations {
             // A JSON Pointer or a query parameter.
+            let name = violation.pointer.trim_start_matches('/');
+            if name.contains('/') && self.has(name) {
+                self = self.refuse_field(name, &violation.message);
+                continue;
+            }
             let mut tokens = violation.pointer.split(['/', '?']).skip(1);
             let field = tokens.next().unwrap_or_default().to_owned();
             let message = match tokens.next().and_then(|index| index.parse::<usize>().ok()) {
@@ -328,6 +357,7 @@ impl Form {
                         "links" => "link",
                         "tags" => "tag",
                         "service_ids" | "depends_on" => "service",
+                        "environments" | "workflows" => "line",
                         _ => "number",
                     };
                     format!("{noun} {}: {}", index + 1, violation.message)
@@ -384,6 +414,11 @@ impl FieldKind {
                 json!(text.replace("\r\n", "\n"))
             }
             Self::List => list::parse(text).into(),
+            Self::Lines => {
+                let lines = text.lines().map(str::trim);
+                lines.filter(|line| !line.is_empty()).collect()
+            }
+            Self::Checkbox => json!(true),
             Self::Links => {
                 let lines = text.lines().map(str::trim);
                 lines
@@ -422,6 +457,8 @@ mod tests {
                 "a,\"b, c\",\"d\"\"e\"",
                 json!(["a", "b, c", "d\"e"]),
             ),
+            (FieldKind::Lines, "a=b\r\n\n c ", json!(["a=b", "c"])),
+            (FieldKind::Checkbox, "on", json!(true)),
             (
                 FieldKind::Links,
                 "run = https://a/b?c=d\r\n\r\nhttps://e/?f=g",
@@ -456,5 +493,25 @@ mod tests {
                 "{text:?}"
             );
         }
+    }
+
+    #[test]
+    fn names_with_a_slash_are_members_of_objects() {
+        const FIELDS: &[Field] = &[
+            Field::required("name"),
+            Field::required("templates/title"),
+            Field::required("templates/status"),
+        ];
+        let form = Form::with_values([
+            ("name", "a".to_owned()),
+            ("templates/title", "b".to_owned()),
+        ]);
+        let expected = json!({ "name": "a", "templates": { "title": "b" } });
+        assert_eq!(Value::Object(form.object(FIELDS)), expected);
+        let mut problems = changelog_core::Violations::default();
+        let code = changelog_core::ViolationCode::TooLong;
+        problems.add("/templates/title", code, "is too long");
+        let invalid = problems.into_result(()).expect_err("a violation");
+        assert!(form.refuse(&invalid).has_errors("templates/title"));
     }
 }

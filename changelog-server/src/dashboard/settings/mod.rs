@@ -1,9 +1,10 @@
-//! `/settings`: API keys, members, the organization and integrations.
+//! `/settings`: API keys, members, integrations, sources and the organization.
 
 pub(super) mod api_keys;
 pub(super) mod integrations;
 pub(super) mod members;
 pub(super) mod organization;
+pub(super) mod sources;
 
 use crate::app::App;
 use crate::dashboard::parts::page;

@@ -1,0 +1,35 @@
+//! `GET /settings/sources`
+
+use askama::Template;
+
+use super::kinds::{self, GROUPS, Group};
+use super::state::State;
+use crate::app::App;
+use crate::dashboard::parts::viewer::{Section, Viewer};
+use crate::dashboard::parts::{assets, format, page};
+use crate::store::Source;
+use crate::web::{ApiResult, Request};
+
+#[derive(Template)]
+#[template(path = "settings/sources.html")]
+struct ListPage<'a> {
+    viewer: &'a Viewer,
+    sources: Vec<Source>,
+    groups: &'static [Group],
+    message: &'static str,
+}
+
+/// `GET /settings/sources`
+pub(in crate::dashboard) async fn list(app: App, request: Request) -> ApiResult {
+    let viewer = Viewer::read(&app, &request, Section::Settings).await?;
+    let page = ListPage {
+        sources: app.store.sources(viewer.tenant()).await?,
+        viewer: &viewer,
+        groups: &GROUPS,
+        message: match request.query_form().value("done") {
+            "deleted" => "The source was deleted. Its changes stay.",
+            _ => "",
+        },
+    };
+    page::render_live(&request, &page)
+}
