@@ -126,7 +126,7 @@ async fn a_source_is_made_once(app: TestApp) {
     assert_lacks(&again.text, "new-address");
     let list = owner.get(PATH).await.text;
     assert_eq!(list.matches("<bdi>Acme on GitHub</bdi>").count(), 1);
-    assert_contains(&list, "Waiting for the first event");
+    assert_contains(&list, "No events yet");
     let page = owner.get(&made.page).await.text;
     for shown in [
         "value=\"payments\"",
@@ -185,7 +185,7 @@ async fn what_was_set_aside_is_replayed_by_other_templates(app: TestApp) {
     let page = wait_for(&owner, &made.page, "Replay all that were set aside").await;
     assert_contains(&page, "Set aside");
     let list = owner.get(PATH).await.text;
-    assert_lacks(&list, "Waiting for the first event");
+    assert_lacks(&list, "No events yet");
 
     // The preview reads what has arrived, and saves nothing.
     let templates = [
@@ -219,6 +219,10 @@ async fn what_was_set_aside_is_replayed_by_other_templates(app: TestApp) {
     owner.submit(&made.page, &templates).await;
     let page = owner.get(&made.page).await.text;
     assert_contains(&page, "Deploy {{ app }} {{ release.version }}");
+    let log = owner.get("/activity?resource=source").await.text;
+    assert_contains(&log, "title: <del>");
+    assert_contains(&log, "eu-1: <del>–</del> → <ins>staging</ins>");
+    assert_lacks(&log, "create_missing");
     let event = newest_request(&page, &made.page);
     owner
         .submit(&format!("{}/replay", made.page), &[("event", event)])

@@ -1,5 +1,7 @@
 //! Rows of the activity log.
 
+use std::collections::BTreeSet;
+
 use changelog_core::activity::value_text;
 use changelog_core::{Action, ActivityId, ActorType, Outcome, ResourceType, Status, Timestamp};
 use serde_json::Value;
@@ -163,14 +165,14 @@ fn details(metadata: &Value, zone: Zone) -> Vec<Detail> {
         .flat_map(|(name, value)| match (name.as_str(), value) {
             ("changes", Value::Object(changes)) => changes
                 .iter()
-                .map(|(name, change)| Detail {
-                    name: format::label(name),
-                    from: Some(display(&change["from"], zone)),
-                    to: match name.as_str() {
-                        // As the page of the change says.
-                        "status" if failed => format::label(Outcome::Failed.as_str()),
-                        _ => display(&change["to"], zone),
-                    },
+                .flat_map(|(name, change)| match name.as_str() {
+                    // As the page of the change says.
+                    "status" if failed => vec![Detail {
+                        to: format::label(Outcome::Failed.as_str()),
+                        ..difference(name, &change["from"], &Value::Null, zone)
+                    }],
+                    "settings" => members(&change["from"], &change["to"], zone),
+                    _ => vec![difference(name, &change["from"], &change["to"], zone)],
                 })
                 .collect(),
             // It is nowhere else in full.
@@ -186,6 +188,28 @@ fn details(metadata: &Value, zone: Zone) -> Vec<Detail> {
             }],
         })
         .collect()
+}
+
+fn difference(name: &str, from: &Value, to: &Value, zone: Zone) -> Detail {
+    Detail {
+        name: format::label(name),
+        from: Some(display(from, zone)),
+        to: display(to, zone),
+    }
+}
+
+/// Returns the members of objects, and of objects in them, that differ.
+fn members(from: &Value, to: &Value, zone: Zone) -> Vec<Detail> {
+    let objects = [from, to].into_iter().filter_map(Value::as_object);
+    let names: BTreeSet<&String> = objects.flat_map(serde_json::Map::keys).collect();
+    let differ = names
+        .into_iter()
+        .filter(|name| from[*name] != to[*name])
+        .flat_map(|name| match (&from[name], &to[name]) {
+            (from @ Value::Object(_), to @ Value::Object(_)) => members(from, to, zone),
+            (from, to) => vec![difference(name, from, to, zone)],
+        });
+    differ.collect()
 }
 
 /// Formats a value of the log in one line.

@@ -16,7 +16,7 @@ impl State {
     pub(super) fn of(source: &Source) -> Self {
         let (label, class) = match (source.disabled_at, source.last_event_at) {
             (Some(_), _) => ("Off", "overdue"),
-            (None, None) => ("Waiting for the first event", "planned"),
+            (None, None) => ("No events yet", "planned"),
             (None, Some(_)) => ("On", "completed"),
         };
         Self {
