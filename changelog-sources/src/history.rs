@@ -43,12 +43,13 @@ impl History {
         let session = call.session();
         let all = (session.clone(), i64::MIN)..=(session.clone(), i64::MAX);
         let mut sessions = self.operations.range_mut(all);
-        match sessions.find(|(_, operation)| operation.takes_call_at(call.at)) {
-            Some((_, operation)) => operation.add_call(call),
-            None => {
-                let key = (session, call.at.millis());
-                self.operations.insert(key, call.into());
-            }
+        if let Some((_, operation)) =
+            sessions.find(|(_, operation)| operation.takes_call_at(call.at))
+        {
+            operation.add_call(call);
+        } else {
+            let key = (session, call.at.millis());
+            self.operations.insert(key, call.into());
         }
     }
 

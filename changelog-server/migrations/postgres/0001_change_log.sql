@@ -486,19 +486,18 @@ CREATE TABLE receiver_messages (
 );
 CREATE INDEX receiver_messages_by_age ON receiver_messages (updated_at);
 
--- Where other systems send what changes. The token of the address is stored as its
--- SHA-256; `secret`, by which the sender proves its requests, is encrypted. `settings` is
+-- Where other systems send what changes. The token of the address has the id of the
+-- organization, and is stored as its SHA-256; `secret`, by which the sender proves its requests, is encrypted. `settings` is
 -- JSON. `refused` counts the requests that did not prove their origin. `confirm_url` is the
 -- link by which the sender wants the address to be confirmed. `stored_bytes` is the size of
--- the kept requests that were read. Like feeds, which have tokens too, this table is not
--- distributed by organization.
+-- the kept requests that were read.
 CREATE TABLE sources (
     organization_id uuid NOT NULL,
-    id              uuid NOT NULL PRIMARY KEY,
+    id              uuid NOT NULL,
     kind            text COLLATE "C" NOT NULL,
     name            text COLLATE "C" NOT NULL,
     name_folded     text COLLATE "C" NOT NULL,
-    token_hash      bytea NOT NULL UNIQUE,
+    token_hash      bytea NOT NULL,
     secret          bytea,
     settings        text COLLATE "C" NOT NULL,
     created_at      bigint NOT NULL,
@@ -510,8 +509,12 @@ CREATE TABLE sources (
     refused_reason  text COLLATE "C",
     confirm_url     text COLLATE "C",
     stored_bytes    bigint NOT NULL DEFAULT 0,
+    PRIMARY KEY (organization_id, id),
+    UNIQUE (organization_id, token_hash),
     UNIQUE (organization_id, name_folded)
 );
+-- For commands, which have only the id.
+CREATE INDEX sources_by_id ON sources (id);
 
 -- The requests of sources. `outcome` is 'pending' until the request was read, then
 -- 'changed', 'updated', 'ignored', 'duplicate' or 'set_aside'; `reason` says why. The id

@@ -482,19 +482,18 @@ CREATE TABLE receiver_messages (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX receiver_messages_by_age ON receiver_messages (updated_at);
 
--- Where other systems send what changes. The token of the address is stored as its
--- SHA-256; `secret`, by which the sender proves its requests, is encrypted. `settings` is
+-- Where other systems send what changes. The token of the address has the id of the
+-- organization, and is stored as its SHA-256; `secret`, by which the sender proves its requests, is encrypted. `settings` is
 -- JSON. `refused` counts the requests that did not prove their origin. `confirm_url` is the
 -- link by which the sender wants the address to be confirmed. `stored_bytes` is the size of
--- the kept requests that were read. Like feeds, which have tokens too, this table is not
--- distributed by organization.
+-- the kept requests that were read.
 CREATE TABLE sources (
     organization_id BLOB NOT NULL,
-    id              BLOB NOT NULL PRIMARY KEY,
+    id              BLOB NOT NULL,
     kind            TEXT NOT NULL,
     name            TEXT NOT NULL,
     name_folded     TEXT NOT NULL,
-    token_hash      BLOB NOT NULL UNIQUE,
+    token_hash      BLOB NOT NULL,
     secret          BLOB,
     settings        TEXT NOT NULL,
     created_at      INTEGER NOT NULL,
@@ -506,8 +505,12 @@ CREATE TABLE sources (
     refused_reason  TEXT,
     confirm_url     TEXT,
     stored_bytes    INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (organization_id, id),
+    UNIQUE (organization_id, token_hash),
     UNIQUE (organization_id, name_folded)
 ) STRICT;
+-- For commands, which have only the id.
+CREATE INDEX sources_by_id ON sources (id);
 
 -- The requests of sources. `outcome` is 'pending' until the request was read, then
 -- 'changed', 'updated', 'ignored', 'duplicate' or 'set_aside'; `reason` says why. The id

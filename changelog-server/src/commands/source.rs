@@ -23,7 +23,7 @@ pub(super) async fn run(common: &Common, command: SourceCommand) -> Result<(), F
         SourceCommand::Replay { event } => replay(common, store, event).await,
         SourceCommand::Renew { id } => {
             let source = find(store, id).await?;
-            let token = setup::new_token();
+            let token = setup::new_token(source.tenant);
             let mut tx = store.begin_for(source.tenant).await?;
             tx.renew_source(&Actor::operator(), &source, &token, now())
                 .await?;
@@ -56,7 +56,7 @@ async fn create(common: &Common, store: &Store, args: CreateSource) -> Result<()
     let secrets = key_file::open(store, &path).await?;
     let id = SourceId(new_id(now()));
     let source = setup::prepare(&secrets, tenant, id, new, "Operator", now().into())?;
-    let token = setup::new_token();
+    let token = setup::new_token(tenant);
     let mut tx = store.begin_for(tenant).await?;
     let inserted = tx
         .insert_source(&Actor::operator(), &source, &token, now())

@@ -3,7 +3,7 @@
 
 use changelog_core::input::from_object;
 use changelog_core::{
-    Action, ChangeId, ChangePatch, Host, NewChange, NewService, Service, ServiceId,
+    Action, ChangeId, ChangePatch, Host, NewChange, NewService, Service, ServiceId, SourceId,
 };
 use changelog_sources::{
     Call, CallProgress, Observation, ObservedChange, Operation, Reading, State,
@@ -12,8 +12,30 @@ use serde_json::{Map, Value, json};
 
 use crate::app::App;
 use crate::store::{
-    Draft, Entry, Finding, Source, StoreError, StoredOperation, Tenant, Tx, hash_of,
+    Actor, Draft, Entry, Finding, Source, StoreError, StoredOperation, Tenant, Tx, hash_of,
 };
+
+/// The source that a request came to, and who acts for it.
+pub(super) struct Origin {
+    pub(super) source: Source,
+    pub(super) actor: Actor,
+}
+
+impl Origin {
+    /// Finds the source, if it was not deleted.
+    pub(super) async fn find(
+        app: &App,
+        tenant: Tenant,
+        source: SourceId,
+    ) -> Result<Option<Self>, StoreError> {
+        let source = match app.store.source_of(tenant, source).await {
+            Err(StoreError::NotFound) => return Ok(None),
+            source => source?,
+        };
+        let actor = source.actor(app.store.has_receivers(tenant).await?);
+        Ok(Some(Self { source, actor }))
+    }
+}
 
 /// The limit on the reason that is stored, in characters.
 const MAX_REASON_CHARS: usize = 500;
@@ -53,15 +75,15 @@ enum Applied {
 pub(super) async fn apply(
     app: &App,
     tx: &mut Tx,
-    source: &Source,
+    origin: &Origin,
     reading: Reading,
 ) -> Result<Finding, StoreError> {
     let (mut created, mut updated, mut known) = (false, false, false);
     let mut change_ids = Vec::new();
     for observation in reading.observations {
         let applied = match observation {
-            Observation::State(state) => apply_state(app, tx, source, *state).await?,
-            Observation::Call(call) => apply_call(app, tx, source, *call).await?,
+            Observation::State(state) => apply_state(app, tx, origin, *state).await?,
+            Observation::Call(call) => apply_call(app, tx, origin, *call).await?,
         };
         let id = match applied {
             Applied::Created(id) => {
@@ -92,21 +114,21 @@ pub(super) async fn apply(
 async fn apply_state(
     app: &App,
     tx: &mut Tx,
-    source: &Source,
+    origin: &Origin,
     state: State,
 ) -> Result<Applied, StoreError> {
     let key = hash_of(&state.key);
-    match tx.operation(source, &key).await? {
+    match tx.operation(&origin.source, &key).await? {
         None => {
             let operation = Operation::from(state);
-            create(app, tx, source, key, None, operation)
+            create(app, tx, origin, key, None, operation)
                 .await
                 .map(Applied::Created)
         }
         Some(mut stored) => {
             let before = stored.operation.clone();
             stored.operation.add_state(state);
-            update(app, tx, source, stored, &before).await
+            update(app, tx, origin, stored, &before).await
         }
     }
 }
@@ -114,23 +136,23 @@ async fn apply_state(
 async fn apply_call(
     app: &App,
     tx: &mut Tx,
-    source: &Source,
+    origin: &Origin,
     call: Call,
 ) -> Result<Applied, StoreError> {
     let id = hash_of(&call.id);
     let session = hash_of(&call.session());
-    let counted = tx.change_of_call(source, &id).await?;
+    let counted = tx.change_of_call(&origin.source, &id).await?;
     if call.progress == CallProgress::Failed {
         // A failure that was never accepted changed nothing.
         let known = match counted {
-            Some(_) => tx.session_at(source, &session, call.at).await?,
+            Some(_) => tx.session_at(&origin.source, &session, call.at).await?,
             None => None,
         };
         return match known {
             Some(mut stored) => {
                 let before = stored.operation.clone();
                 stored.operation.fail_call();
-                update(app, tx, source, stored, &before).await
+                update(app, tx, origin, stored, &before).await
             }
             None => Ok(Applied::Known(counted)),
         };
@@ -139,23 +161,22 @@ async fn apply_call(
         return Ok(Applied::Known(Some(change)));
     }
     let at = call.at;
-    let applied = match tx.session_at(source, &session, at).await? {
-        Some(mut stored) => {
-            let before = stored.operation.clone();
-            stored.operation.add_call(call);
-            update(app, tx, source, stored, &before).await?
-        }
-        None => {
-            let key = hash_of(&format!("{}\n{}", call.session(), at.millis()));
-            let operation = Operation::from(call);
-            let created = create(app, tx, source, key, Some(session), operation).await?;
-            Applied::Created(created)
-        }
+    let known = tx.session_at(&origin.source, &session, at).await?;
+    let applied = if let Some(mut stored) = known {
+        let before = stored.operation.clone();
+        stored.operation.add_call(call);
+        update(app, tx, origin, stored, &before).await?
+    } else {
+        let key = hash_of(&format!("{}\n{}", call.session(), at.millis()));
+        let operation = Operation::from(call);
+        let created = create(app, tx, origin, key, Some(session), operation).await?;
+        Applied::Created(created)
     };
     if let Applied::Created(change) | Applied::Updated(change) | Applied::Known(Some(change)) =
         &applied
     {
-        tx.add_call(source, &id, *change, app.now().into()).await?;
+        tx.add_call(&origin.source, &id, *change, app.now().into())
+            .await?;
     }
     Ok(applied)
 }
@@ -164,20 +185,22 @@ async fn apply_call(
 async fn create(
     app: &App,
     tx: &mut Tx,
-    source: &Source,
+    origin: &Origin,
     key: Vec<u8>,
     session: Option<Vec<u8>>,
     operation: Operation,
 ) -> Result<ChangeId, StoreError> {
     let now = app.now();
-    let observed = operation.change(&source.kind, &source.settings, now.into());
+    let observed = operation.change(&origin.source.kind, &origin.source.settings, now.into());
     let mut new: NewChange = from_object(observed.fields.clone(), now.into())?;
-    new.service_ids = services(app, tx, source, &observed.services).await?;
+    new.service_ids = services(app, tx, origin, &observed.services).await?;
     if let Some(hostname) = &observed.hostname {
-        let host = tx.item_named::<Host>(source.tenant, hostname).await?;
+        let host = tx
+            .item_named::<Host>(origin.source.tenant, hostname)
+            .await?;
         new.host_id = host.map(|host| host.id);
     }
-    let draft = Draft::new(source.tenant, &source.actor(), new, now)?;
+    let draft = Draft::new(origin.source.tenant, &origin.actor, new, now)?;
     let created = tx.create_change(draft).await?;
     let stored = StoredOperation {
         key,
@@ -185,7 +208,8 @@ async fn create(
         change: created.id,
         operation,
     };
-    tx.put_operation(source, &stored, now.into()).await?;
+    tx.put_operation(&origin.source, &stored, now.into())
+        .await?;
     Ok(created.id)
 }
 
@@ -194,7 +218,7 @@ async fn create(
 async fn update(
     app: &App,
     tx: &mut Tx,
-    source: &Source,
+    origin: &Origin,
     stored: StoredOperation,
     before: &Operation,
 ) -> Result<Applied, StoreError> {
@@ -202,13 +226,15 @@ async fn update(
         return Ok(Applied::Known(Some(stored.change)));
     }
     let now = app.now();
-    let shown =
-        |operation: &Operation| operation.change(&source.kind, &source.settings, now.into());
+    let shown = |operation: &Operation| {
+        operation.change(&origin.source.kind, &origin.source.settings, now.into())
+    };
     let (was, is) = (shown(before), shown(&stored.operation));
-    tx.put_operation(source, &stored, now.into()).await?;
+    tx.put_operation(&origin.source, &stored, now.into())
+        .await?;
     let mut patch = differences(&was, &is);
     if was.services != is.services {
-        let services = services(app, tx, source, &is.services).await?;
+        let services = services(app, tx, origin, &is.services).await?;
         patch.insert("service_ids".to_owned(), json!(services));
     }
     if patch.is_empty() {
@@ -217,8 +243,8 @@ async fn update(
     let patch: ChangePatch = from_object(patch, now.into())?;
     let updated = tx
         .update_change(
-            source.tenant,
-            &source.actor(),
+            origin.source.tenant,
+            &origin.actor,
             stored.change,
             &patch,
             &app.clock,
@@ -256,21 +282,21 @@ fn differences(was: &ObservedChange, is: &ObservedChange) -> Map<String, Value> 
 async fn services(
     app: &App,
     tx: &mut Tx,
-    source: &Source,
+    origin: &Origin,
     names: &[String],
 ) -> Result<Vec<ServiceId>, StoreError> {
-    let (tenant, now) = (source.tenant, app.now());
+    let (tenant, now) = (origin.source.tenant, app.now());
     let mut ids = Vec::new();
     for name in names {
         let id = match tx.item_named::<Service>(tenant, name).await? {
             Some(service) => Some(service.id),
-            None if source.settings.create_missing => {
+            None if origin.source.settings.create_missing => {
                 // A name that core's rules refuse is no service.
                 match from_object::<NewService>(named(name), now.into()) {
                     Ok(new) => {
                         let service = tx.insert_item::<Service>(tenant, &new, now).await?;
                         let entry = Entry::of_item(Action::Created, &service, Map::new());
-                        tx.record(tenant, &source.actor(), entry, now).await?;
+                        tx.record(tenant, &origin.actor, entry, now).await?;
                         Some(service.id)
                     }
                     Err(_) => None,
@@ -291,14 +317,14 @@ fn named(name: &str) -> Map<String, Value> {
 pub(super) async fn close(
     app: &App,
     tx: &mut Tx,
-    source: Option<Source>,
+    origin: Option<Origin>,
     tenant: Tenant,
     key: &[u8],
 ) -> Result<(), StoreError> {
-    let Some(source) = source else {
+    let Some(origin) = origin else {
         return tx.forget_operation(tenant, key).await;
     };
-    let Some(mut stored) = tx.operation(&source, key).await? else {
+    let Some(mut stored) = tx.operation(&origin.source, key).await? else {
         return Ok(());
     };
     // It may have gone on since it was found.
@@ -309,7 +335,7 @@ pub(super) async fn close(
     if is_over {
         let before = stored.operation.clone();
         stored.operation.close();
-        update(app, tx, &source, stored, &before).await?;
+        update(app, tx, &origin, stored, &before).await?;
     }
     Ok(())
 }

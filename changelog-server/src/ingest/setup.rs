@@ -3,14 +3,11 @@
 use changelog_core::{NewSource, SourceId, SourceKind, Timestamp};
 
 use crate::secrets::{Secrets, SecretsError};
-use crate::store::{Source, Tenant};
-
-/// The beginning of the token in an address.
-const TOKEN_PREFIX: &str = "src_";
+use crate::store::{Source, Tenant, token_of};
 
 /// Returns the token of a new address.
-pub(crate) fn new_token() -> String {
-    format!("{TOKEN_PREFIX}{}", crate::web::session::new_token())
+pub(crate) fn new_token(tenant: Tenant) -> String {
+    token_of(tenant, &crate::web::session::new_token())
 }
 
 /// Returns a secret for a sender.
@@ -48,7 +45,6 @@ pub(crate) fn prepare(
         last_event_at: None,
         refused: None,
         confirm_url: None,
-        has_receivers: false,
     })
 }
 

@@ -1,6 +1,7 @@
 //! Reads the requests of sources in the order of their arrival: a batch of each
 //! organization in turn, so that a flood of one delays no other.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
@@ -9,7 +10,7 @@ use changelog_sources::{Reading, Received, Unreadable};
 use tokio::sync::watch;
 use tokio::time::{interval, sleep};
 
-use super::apply;
+use super::apply::{self, Origin};
 use crate::app::App;
 use crate::blocking_pool;
 use crate::store::{PendingEvent, Source, StoreError, Tenant};
@@ -115,34 +116,29 @@ async fn read_some(
     let mut events = tx.take_pending_events(tenant).await?;
     events.truncate(most);
     let count = events.len();
-    let mut sources: HashMap<SourceId, Option<Source>> = HashMap::new();
+    let mut origins: HashMap<SourceId, Option<Origin>> = HashMap::new();
     for event in events {
-        if !sources.contains_key(&event.source) {
-            let source = match app.store.source_of(tenant, event.source).await {
-                Ok(source) => Some(source),
-                Err(StoreError::NotFound) => None,
-                Err(error) => return Err(error),
-            };
-            sources.insert(event.source, source);
-        }
-        let source = sources.get(&event.source).cloned().flatten();
-        let (event, finding) = match source {
+        let origin = match origins.entry(event.source) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => new.insert(Origin::find(app, tenant, event.source).await?),
+        };
+        let (event, finding) = match origin {
             None => (event, apply::ignored("the source was deleted")),
             Some(_) if sets_aside => (
                 event,
                 apply::set_aside("the change that it tells of was refused"),
             ),
-            Some(source) => {
+            Some(origin) => {
                 if let Some(change_ids) = tx.earlier_event(tenant, &event).await? {
                     (
                         event,
                         apply::duplicate("the sender has sent it before", change_ids),
                     )
                 } else {
-                    let (event, reading) = read(event, &source).await;
+                    let (event, reading) = read(event, &origin.source).await;
                     let finding = match reading {
                         Err(unreadable) => apply::set_aside(&unreadable.to_string()),
-                        Ok(reading) => apply::apply(app, &mut tx, &source, reading).await?,
+                        Ok(reading) => apply::apply(app, &mut tx, origin, reading).await?,
                     };
                     (event, finding)
                 }
@@ -178,9 +174,9 @@ async fn close_sessions(app: &App) {
         let closed = async {
             let over = app.store.sessions_to_close(now).await?;
             for (tenant, source, key) in &over {
-                let source = app.store.source_of(*tenant, *source).await;
+                let origin = Origin::find(app, *tenant, *source).await?;
                 let mut tx = app.store.begin_for(*tenant).await?;
-                apply::close(app, &mut tx, source.ok(), *tenant, key).await?;
+                apply::close(app, &mut tx, origin, *tenant, key).await?;
                 tx.commit().await?;
             }
             Ok::<_, StoreError>(over.len())

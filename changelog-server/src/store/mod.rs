@@ -108,6 +108,7 @@ pub use sessions::{Person, Session, SessionInfo};
 pub use sign_in_attempts::Bucket;
 pub use source_events::{Finding, NewSourceEvent, PendingEvent, SourceEvent};
 pub use source_operations::{StoredOperation, hash_of};
+pub(crate) use sources::token_of;
 pub use sources::{MAX_SOURCES, Refused, Source};
 pub use subscriptions::MAX_SUBSCRIPTIONS;
 pub use summaries::Summary;

@@ -6,7 +6,7 @@
 
 /// The tables of which every row belongs to one organization, in the order in which
 /// they are distributed: a table comes after those that its foreign keys refer to.
-const OF_ORGANIZATIONS: [&str; 20] = [
+const OF_ORGANIZATIONS: [&str; 21] = [
     "services",
     "service_dependencies",
     "hosts",
@@ -23,6 +23,7 @@ const OF_ORGANIZATIONS: [&str; 20] = [
     "connections",
     "deliveries",
     "receiver_messages",
+    "sources",
     "source_events",
     "source_operations",
     "source_calls",
@@ -30,7 +31,7 @@ const OF_ORGANIZATIONS: [&str; 20] = [
 ];
 
 /// All other tables, in the same order.
-const OF_COORDINATOR: [&str; 17] = [
+const OF_COORDINATOR: [&str; 16] = [
     "_sqlx_migrations",
     "organizations",
     "users",
@@ -38,7 +39,6 @@ const OF_COORDINATOR: [&str; 17] = [
     "invitations",
     "sessions",
     "feeds",
-    "sources",
     "subscriptions",
     "notifications",
     "mailboxes",

@@ -44,9 +44,9 @@ UPDATE source_events SET outcome = $3, reason = $4, change_ids = $5
 WHERE organization_id = $1 AND id = $2";
 
 const NOTE: &str = "
-UPDATE sources SET stored_bytes = stored_bytes + $2,
-    last_event_at = CASE WHEN last_event_at > $3 THEN last_event_at ELSE $3 END
-WHERE id = $1";
+UPDATE sources SET stored_bytes = stored_bytes + $3,
+    last_event_at = CASE WHEN last_event_at > $4 THEN last_event_at ELSE $4 END
+WHERE organization_id = $1 AND id = $2";
 
 const ORGANIZATION_OF: &str = "SELECT organization_id FROM source_events WHERE id = $1";
 
@@ -67,7 +67,7 @@ SELECT id, source_id, size FROM source_events
 WHERE organization_id = $1 AND outcome <> 'pending' ORDER BY id LIMIT 200";
 
 const FORGET: &str = "
-UPDATE sources SET stored_bytes = stored_bytes - $2 WHERE id = $1";
+UPDATE sources SET stored_bytes = stored_bytes - $3 WHERE organization_id = $1 AND id = $2";
 
 const WITH_SOURCES: &str = "SELECT DISTINCT organization_id FROM sources";
 
@@ -419,6 +419,7 @@ impl Tx {
         execute!(
             self,
             sqlx::query(NOTE)
+                .bind(tenant.uuid())
                 .bind(event.source.0)
                 .bind(size_of(&event.body))
                 .bind(event.received_at.millis())
@@ -434,7 +435,13 @@ impl Tx {
         let (source, size) = row.ok_or(StoreError::NotFound)?;
         let replayed = execute!(self, sqlx::query(REPLAY).bind(tenant.uuid()).bind(id.0))?;
         if replayed > 0 {
-            execute!(self, sqlx::query(FORGET).bind(source).bind(size))?;
+            execute!(
+                self,
+                sqlx::query(FORGET)
+                    .bind(tenant.uuid())
+                    .bind(source)
+                    .bind(size)
+            )?;
         }
         Ok(())
     }
@@ -449,7 +456,13 @@ impl Tx {
             *sizes.entry(*source).or_insert(0) += size;
         }
         for (source, size) in sizes {
-            execute!(self, sqlx::query(FORGET).bind(source).bind(size))?;
+            execute!(
+                self,
+                sqlx::query(FORGET)
+                    .bind(tenant.uuid())
+                    .bind(source)
+                    .bind(size)
+            )?;
         }
         let ids: Vec<Uuid> = events.into_iter().map(|(id, ..)| id).collect();
         on!(&mut self.connection, |db| async {

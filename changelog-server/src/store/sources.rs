@@ -18,19 +18,23 @@ pub const MAX_SOURCES: usize = 100;
 macro_rules! select {
     ($condition:literal) => {
         concat!(
-            "SELECT s.organization_id, s.id, s.kind, s.name, s.secret, s.settings, s.created_at, \
-             s.created_by, s.disabled_at, s.last_event_at, s.refused, s.refused_at, \
-             s.refused_reason, s.confirm_url, o.has_receivers FROM sources s \
-             JOIN organizations o ON o.id = s.organization_id WHERE ",
+            "SELECT id, kind, name, secret, settings, created_at, created_by, disabled_at, \
+             last_event_at, refused, refused_at, refused_reason, confirm_url FROM sources \
+             WHERE organization_id = $1 ",
             $condition
         )
     };
 }
 
 /// The literal limit is above [`MAX_SOURCES`], which two requests at once may exceed.
-const SELECT_ALL: &str = select!("s.organization_id = $1 ORDER BY s.name_folded LIMIT 200");
-const SELECT_ONE: &str = select!("s.id = $1");
-const SELECT_BY_TOKEN: &str = select!("s.token_hash = $1");
+const SELECT_ALL: &str = select!("ORDER BY name_folded LIMIT 200");
+const SELECT_ONE: &str = select!("AND id = $2");
+const SELECT_BY_TOKEN: &str = select!("AND token_hash = $2");
+
+/// The organization of a source, for commands that have only its id.
+const SELECT_ORGANIZATION: &str = "SELECT organization_id FROM sources WHERE id = $1";
+
+const HAS_RECEIVERS: &str = "SELECT has_receivers FROM organizations WHERE id = $1";
 
 const INSERT: &str = "
 INSERT INTO sources (organization_id, id, kind, name, name_folded, token_hash, secret, settings,
@@ -39,21 +43,39 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 ON CONFLICT DO NOTHING";
 
 const UPDATE: &str = "
-UPDATE sources SET name = $2, name_folded = $3, secret = $4, settings = $5, disabled_at = $6
-WHERE id = $1";
+UPDATE sources SET name = $3, name_folded = $4, secret = $5, settings = $6, disabled_at = $7
+WHERE organization_id = $1 AND id = $2";
 
-const RENEW: &str = "UPDATE sources SET token_hash = $2 WHERE id = $1";
+const RENEW: &str = "
+UPDATE sources SET token_hash = $3 WHERE organization_id = $1 AND id = $2";
 
-const DELETE: &str = "DELETE FROM sources WHERE id = $1";
+const DELETE: &str = "DELETE FROM sources WHERE organization_id = $1 AND id = $2";
 
 const REFUSED: &str = "
-UPDATE sources SET refused = refused + 1, refused_at = $2, refused_reason = $3 WHERE id = $1";
+UPDATE sources SET refused = refused + 1, refused_at = $3, refused_reason = $4
+WHERE organization_id = $1 AND id = $2";
 
-const CONFIRM: &str = "UPDATE sources SET confirm_url = $2 WHERE id = $1";
+const CONFIRM: &str = "
+UPDATE sources SET confirm_url = $3 WHERE organization_id = $1 AND id = $2";
 
 const DISMISS: &str = "
 UPDATE sources SET refused = 0, refused_at = NULL, refused_reason = NULL, confirm_url = NULL
-WHERE id = $1";
+WHERE organization_id = $1 AND id = $2";
+
+/// The beginning of a token.
+const TOKEN_PREFIX: &str = "src_";
+
+/// Makes the token of an address from random characters. It begins with the organization,
+/// so that the source is found where the organization's rows are.
+pub(crate) fn token_of(tenant: Tenant, random: &str) -> String {
+    format!("{TOKEN_PREFIX}{}_{random}", tenant.uuid().simple())
+}
+
+/// Returns the organization that a token begins with.
+fn tenant_of(token: &str) -> Option<Tenant> {
+    let (organization, _) = token.strip_prefix(TOKEN_PREFIX)?.split_once('_')?;
+    Some(Tenant(Uuid::try_parse(organization).ok()?.into()))
+}
 
 /// A source.
 #[derive(Clone, Debug, PartialEq)]
@@ -82,8 +104,6 @@ pub struct Source {
     pub refused: Option<Refused>,
     /// The link by which the sender wants the address to be confirmed.
     pub confirm_url: Option<String>,
-    /// Whether receivers get the events of its changes.
-    pub has_receivers: bool,
 }
 
 /// Requests that did not prove their origin.
@@ -99,7 +119,6 @@ pub struct Refused {
 
 #[derive(FromRow)]
 struct Row {
-    organization_id: Uuid,
     #[sqlx(try_from = "Uuid")]
     id: SourceId,
     kind: Text<SourceKind>,
@@ -114,16 +133,13 @@ struct Row {
     refused_at: Option<i64>,
     refused_reason: Option<String>,
     confirm_url: Option<String>,
-    has_receivers: i64,
 }
 
-impl TryFrom<Row> for Source {
-    type Error = StoreError;
-
-    fn try_from(row: Row) -> Result<Self, StoreError> {
+impl Source {
+    fn of(tenant: Tenant, row: Row) -> Result<Self, StoreError> {
         let settings = serde_json::from_str(&row.settings);
         Ok(Self {
-            tenant: Tenant(row.organization_id.into()),
+            tenant,
             id: row.id,
             kind: row.kind.0,
             name: row.name,
@@ -139,20 +155,20 @@ impl TryFrom<Row> for Source {
                 reason: row.refused_reason.unwrap_or_default(),
             }),
             confirm_url: row.confirm_url,
-            has_receivers: row.has_receivers == 1,
         })
     }
 }
 
 impl Source {
-    /// Returns who acts when a change follows from what the sender has told.
-    pub fn actor(&self) -> Actor {
+    /// Returns who acts when a change follows from what the sender has told;
+    /// `has_receivers` as in [`Actor::has_receivers`].
+    pub fn actor(&self, has_receivers: bool) -> Actor {
         let source = SourceRef {
             id: self.id,
             kind: self.kind.clone(),
             name: self.name.clone(),
         };
-        Actor::source(source, self.has_receivers)
+        Actor::source(source, has_receivers)
     }
 
     fn settings_json(&self) -> Result<String, StoreError> {
@@ -205,7 +221,9 @@ impl Database {
                 .bind(tenant.uuid())
                 .fetch_all(&mut **db)
         })?;
-        rows.into_iter().map(Source::try_from).collect()
+        rows.into_iter()
+            .map(|row| Source::of(tenant, row))
+            .collect()
     }
 
     /// Finds a source by its id, for the operator.
@@ -213,12 +231,13 @@ impl Database {
     /// # Errors
     /// [`StoreError::NotFound`].
     pub async fn source(&self, id: SourceId) -> Result<Source, StoreError> {
-        let row: Option<Row> = read!(self.system().await?, |db| {
-            sqlx::query_as(SELECT_ONE)
+        let row: Option<(Uuid,)> = read!(self.system().await?, |db| {
+            sqlx::query_as(SELECT_ORGANIZATION)
                 .bind(id.0)
                 .fetch_optional(&mut **db)
         })?;
-        row.ok_or(StoreError::NotFound)?.try_into()
+        let (organization,) = row.ok_or(StoreError::NotFound)?;
+        self.source_of(Tenant(organization.into()), id).await
     }
 
     /// Finds a source of an organization.
@@ -226,22 +245,37 @@ impl Database {
     /// # Errors
     /// [`StoreError::NotFound`].
     pub async fn source_of(&self, tenant: Tenant, id: SourceId) -> Result<Source, StoreError> {
-        let source = self.source(id).await?;
-        if source.tenant == tenant {
-            Ok(source)
-        } else {
-            Err(StoreError::NotFound)
-        }
+        let row: Option<Row> = read!(self.point_reader(tenant).await?, |db| {
+            sqlx::query_as(SELECT_ONE)
+                .bind(tenant.uuid())
+                .bind(id.0)
+                .fetch_optional(&mut **db)
+        })?;
+        Source::of(tenant, row.ok_or(StoreError::NotFound)?)
     }
 
     /// Finds the source that has a token.
     pub async fn source_of_token(&self, token: &str) -> Result<Option<Source>, StoreError> {
-        let row: Option<Row> = read!(self.system().await?, |db| {
+        let Some(tenant) = tenant_of(token) else {
+            return Ok(None);
+        };
+        let row: Option<Row> = read!(self.point_reader(tenant).await?, |db| {
             sqlx::query_as(SELECT_BY_TOKEN)
+                .bind(tenant.uuid())
                 .bind(hash(token))
                 .fetch_optional(&mut **db)
         })?;
-        row.map(Source::try_from).transpose()
+        row.map(|row| Source::of(tenant, row)).transpose()
+    }
+
+    /// Returns whether an organization has receivers of events.
+    pub async fn has_receivers(&self, tenant: Tenant) -> Result<bool, StoreError> {
+        let row: Option<(i64,)> = read!(self.system().await?, |db| {
+            sqlx::query_as(HAS_RECEIVERS)
+                .bind(tenant.uuid())
+                .fetch_optional(&mut **db)
+        })?;
+        Ok(row == Some((1,)))
     }
 
     /// Records that a request did not prove its origin.
@@ -255,6 +289,7 @@ impl Database {
         execute!(
             tx,
             sqlx::query(REFUSED)
+                .bind(source.tenant.uuid())
                 .bind(source.id.0)
                 .bind(now.millis())
                 .bind(reason)
@@ -265,7 +300,13 @@ impl Database {
     /// Keeps the link by which the sender wants the address to be confirmed.
     pub async fn keep_confirmation(&self, source: &Source, url: &str) -> Result<(), StoreError> {
         let mut tx = self.begin_for(source.tenant).await?;
-        execute!(tx, sqlx::query(CONFIRM).bind(source.id.0).bind(url))?;
+        execute!(
+            tx,
+            sqlx::query(CONFIRM)
+                .bind(source.tenant.uuid())
+                .bind(source.id.0)
+                .bind(url)
+        )?;
         tx.commit().await
     }
 
@@ -273,7 +314,12 @@ impl Database {
     /// confirmed: an admin has seen to them.
     pub async fn dismiss_notices(&self, source: &Source) -> Result<(), StoreError> {
         let mut tx = self.begin_for(source.tenant).await?;
-        execute!(tx, sqlx::query(DISMISS).bind(source.id.0))?;
+        execute!(
+            tx,
+            sqlx::query(DISMISS)
+                .bind(source.tenant.uuid())
+                .bind(source.id.0)
+        )?;
         tx.commit().await
     }
 }
@@ -338,6 +384,7 @@ impl Tx {
         let updated = execute!(
             self,
             sqlx::query(UPDATE)
+                .bind(after.tenant.uuid())
                 .bind(after.id.0)
                 .bind(&after.name)
                 .bind(after.name.to_lowercase())
@@ -360,7 +407,13 @@ impl Tx {
         token: &str,
         now: DateTime<Utc>,
     ) -> Result<(), StoreError> {
-        execute!(self, sqlx::query(RENEW).bind(source.id.0).bind(hash(token)))?;
+        execute!(
+            self,
+            sqlx::query(RENEW)
+                .bind(source.tenant.uuid())
+                .bind(source.id.0)
+                .bind(hash(token))
+        )?;
         let address = json!({ "address": { "from": "***", "to": "***" } });
         let changes = address.as_object().cloned().unwrap_or_default();
         let entry = source.entry(Action::Updated, super::activity::changed(changes));
@@ -374,7 +427,12 @@ impl Tx {
         source: &Source,
         now: DateTime<Utc>,
     ) -> Result<(), StoreError> {
-        execute!(self, sqlx::query(DELETE).bind(source.id.0))?;
+        execute!(
+            self,
+            sqlx::query(DELETE)
+                .bind(source.tenant.uuid())
+                .bind(source.id.0)
+        )?;
         let entry = source.entry(Action::Deleted, Map::new());
         self.record(source.tenant, actor, entry, now).await
     }

@@ -178,7 +178,7 @@ const CHANGES: [&str; 5] = [
             || '"committed_at":null,"occurred_at":"' || at
             || '","organization_id":"' || organization_id
             || '","created_by":{"type":"api_key","name":"terraform","id":"' || organization_id
-            || '"},"created_at":"' || at
+            || '"},"source":null,"created_at":"' || at
             || '","updated_at":"' || at || '"'
         FROM seed ORDER BY organization_id, sort_key"#,
     "INSERT INTO change_services (organization_id, service_id, sort_key, place)

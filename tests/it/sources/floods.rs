@@ -35,7 +35,7 @@ async fn nothing_is_lost_or_done_twice_when_the_server_is_killed(mut app: TestAp
         }
     }
     app.restart().await;
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    let deadline = std::time::Instant::now() + std::time::Duration::from_mins(1);
     loop {
         let events = app.admin(&["source", "events", &id, "--limit", "1000"]);
         let events = events.as_array().expect("a list");

@@ -106,7 +106,7 @@ pub(in crate::dashboard) async fn preview(app: App, mut request: Request) -> Api
 /// `POST /settings/sources/ID/renew`
 pub(in crate::dashboard) async fn renew(app: App, request: Request) -> ApiResult {
     let (viewer, source) = managed(&app, &request).await?;
-    let token = setup::new_token();
+    let token = setup::new_token(source.tenant);
     let mut tx = app.store.begin_for(source.tenant).await?;
     tx.renew_source(&viewer.actor(), &source, &token, app.now())
         .await?;

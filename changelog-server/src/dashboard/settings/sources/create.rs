@@ -74,7 +74,7 @@ pub(in crate::dashboard) async fn create(app: App, mut request: Request) -> ApiR
     let (secrets, by) = (app.integrations.secrets(), &viewer.session.person.name);
     let source = setup::prepare(secrets, tenant, id, new, by, now.into());
     let source = source.map_err(|error| ApiError::internal(&error))?;
-    let token = setup::new_token();
+    let token = setup::new_token(tenant);
     let mut tx = app.store.begin_for(tenant).await?;
     let inserted = tx
         .insert_source(&viewer.actor(), &source, &token, now)
