@@ -1,4 +1,5 @@
 //! Sources: what other systems send, through real HTTP, as changes.
 
+mod calls;
 mod floods;
 mod receiving;

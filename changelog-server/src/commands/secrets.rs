@@ -6,6 +6,7 @@ use tokio::time::sleep;
 
 use super::{Failure, open, print};
 use crate::config::{Common, SecretsCommand};
+use crate::ingest::setup::{open_secret, seal_secret};
 use crate::integrations::{key_file, open_target, seal_target};
 use crate::secrets::Secrets;
 use crate::store::{Store, StoreError};
@@ -20,13 +21,14 @@ pub(super) async fn run(common: &Common, command: &SecretsCommand) -> Result<(),
     let store = open(common).await?;
     let secrets = Secrets::open_existing(&secrets.path(&common.database_url))?;
     let (unreadable, _) = key_file::unreadable(&store, &secrets).await?;
-    if let Some((_, _, error)) = unreadable.first() {
+    if let Some(first) = unreadable.first() {
         let names = unreadable
             .iter()
-            .map(|(_, one, _)| format!("\n  {} ({})", one.id, one.name));
+            .map(|one| format!("\n  {} {} ({})", one.noun, one.id, one.name));
         return Err(Failure::Usage(format!(
-            "{error}. Of these connections; delete them by `integration delete`, or rotate with \
+            "{}. Of these; delete them by `integration delete` or `source delete`, or rotate with \
              the file that has their key:{}",
+            first.error,
             names.collect::<String>()
         )));
     }
@@ -38,11 +40,12 @@ pub(super) async fn run(common: &Common, command: &SecretsCommand) -> Result<(),
     rotated += encrypt_again(&store, &secrets).await?;
     secrets.remove_old_keys()?;
     print(&format!(
-        "the secrets of {rotated} connections are encrypted by a new key, and the old one is deleted"
+        "the secrets of {rotated} connections and sources are encrypted by a new key, and the old one is deleted"
     ))
 }
 
-/// Encrypts what is not encrypted by the first key, and returns the number of connections.
+/// Encrypts what is not encrypted by the first key, and returns the number of connections and
+/// sources.
 async fn encrypt_again(store: &Store, secrets: &Secrets) -> Result<usize, Failure> {
     let mut rotated = 0;
     for tenant in store.tenants_with_receivers().await? {
@@ -58,6 +61,17 @@ async fn encrypt_again(store: &Store, secrets: &Secrets) -> Result<usize, Failur
                 tx.replace_target(tenant, connection.id, &encrypted).await?;
                 tx.commit().await?;
                 rotated += 1;
+            }
+        }
+    }
+    for tenant in store.tenants_with_sources().await? {
+        for source in store.sources(tenant).await? {
+            let former = source.secret.as_ref();
+            if former.is_some_and(|secret| !secrets.is_current(secret))
+                && let Some(secret) = open_secret(secrets, &source)?
+            {
+                let encrypted = seal_secret(secrets, tenant, source.id, &secret)?;
+                rotated += usize::from(store.replace_secret(&source, &encrypted).await?);
             }
         }
     }

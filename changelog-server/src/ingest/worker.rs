@@ -37,7 +37,7 @@ pub(crate) async fn run(app: App, mut stop: watch::Receiver<bool>) {
                 found(app.store.find_source_work().await)
             }
             _ = trim.tick() => {
-                if let Err(error) = app.store.trim_all_source_events(app.now().into()).await {
+                if let Err(error) = app.store.trim_old_source_events(app.now().into()).await {
                     tracing::warn!(%error, "old requests of sources could not be deleted");
                 }
                 continue;
@@ -64,7 +64,12 @@ async fn read_all(app: &App, ready: HashSet<Tenant>, stop: &watch::Receiver<bool
         }
         let started = Instant::now();
         match read_batch(app, tenant).await {
-            Ok(0) => {}
+            Ok(0) => {
+                let trimmed = app.store.trim_source_events(tenant, app.now().into()).await;
+                if let Err(error) = trimmed {
+                    tracing::warn!(%error, "old requests of sources could not be deleted");
+                }
+            }
             Ok(_) => {
                 queue.push_back(tenant);
                 sleep(started.elapsed() * (DATABASE_SHARE - 1)).await;

@@ -2,9 +2,12 @@
 
 use std::path::Path;
 
+use uuid::Uuid;
+
 use super::open_target;
+use crate::ingest::open_secret;
 use crate::secrets::{Secrets, SecretsError};
-use crate::store::{Connection, Store, StoreError, Tenant};
+use crate::store::{Store, StoreError};
 
 /// Why the key file cannot be used with a database.
 #[derive(Debug, thiserror::Error)]
@@ -17,21 +20,33 @@ pub enum KeyFileError {
     Store(#[from] StoreError),
 }
 
+/// What cannot be decrypted.
+#[derive(Debug)]
+pub(crate) struct Unreadable {
+    /// `connection` or `source`.
+    pub(crate) noun: &'static str,
+    pub(crate) id: Uuid,
+    pub(crate) name: String,
+    pub(crate) error: SecretsError,
+}
+
 /// Opens the key file of a database. If there is none, it is made, unless the database has
-/// connections: their secrets need the file that is missing. What is wrong is logged, and
-/// the connections concerned send nothing until it is corrected.
+/// secrets that need the file which is missing. What is wrong is logged, and the connections
+/// and sources concerned send and take nothing until it is corrected.
 pub(crate) async fn open(store: &Store, path: &Path) -> Result<Secrets, KeyFileError> {
     let secrets = Secrets::open_existing(path)?;
     let (unreadable, all) = unreadable(store, &secrets).await?;
     if all == 0 && !path.exists() {
         return Ok(Secrets::open(path)?);
     }
-    if let Some((_, _, error)) = unreadable.first() {
-        let connections = unreadable.len();
+    if let Some(Unreadable { error, .. }) = unreadable.first() {
+        let of = |noun| unreadable.iter().filter(|one| one.noun == noun).count();
         tracing::error!(
-            connections,
+            connections = of(CONNECTION),
+            sources = of(SOURCE),
             %error,
-            "the secrets of connections cannot be decrypted; nothing is sent to them"
+            "the secrets of connections or sources cannot be decrypted; nothing is sent to these \
+             connections, and these sources refuse what is sent to them"
         );
     }
     if secrets.is_exposed() {
@@ -40,19 +55,40 @@ pub(crate) async fn open(store: &Store, path: &Path) -> Result<Secrets, KeyFileE
     Ok(secrets)
 }
 
-/// Returns the connections of which the secrets cannot be decrypted, with the reason, and
-/// the number of all.
+const CONNECTION: &str = "connection";
+const SOURCE: &str = "source";
+
+/// Returns the connections and sources of which the secrets cannot be decrypted, with the
+/// reason, and the number of all secrets.
 pub(crate) async fn unreadable(
     store: &Store,
     secrets: &Secrets,
-) -> Result<(Vec<(Tenant, Connection, SecretsError)>, usize), StoreError> {
+) -> Result<(Vec<Unreadable>, usize), StoreError> {
     let mut unreadable = Vec::new();
     let mut all = 0;
     for tenant in store.tenants_with_receivers().await? {
         for connection in store.connections(tenant).await? {
             all += 1;
             if let Err(error) = open_target(secrets, tenant, &connection) {
-                unreadable.push((tenant, connection, error));
+                unreadable.push(Unreadable {
+                    noun: CONNECTION,
+                    id: connection.id.0,
+                    name: connection.name,
+                    error,
+                });
+            }
+        }
+    }
+    for tenant in store.tenants_with_sources().await? {
+        for source in store.sources(tenant).await? {
+            all += usize::from(source.secret.is_some());
+            if let Err(error) = open_secret(secrets, &source) {
+                unreadable.push(Unreadable {
+                    noun: SOURCE,
+                    id: source.id.0,
+                    name: source.name,
+                    error,
+                });
             }
         }
     }

@@ -66,10 +66,12 @@ const OLDEST: &str = "
 SELECT id, source_id, size FROM source_events
 WHERE organization_id = $1 AND outcome <> 'pending' ORDER BY id LIMIT 200";
 
+/// The organizations of the oldest requests.
+const OLD: &str = "
+SELECT organization_id FROM source_events WHERE id < $1 ORDER BY id LIMIT 1000";
+
 const FORGET: &str = "
 UPDATE sources SET stored_bytes = stored_bytes - $3 WHERE organization_id = $1 AND id = $2";
-
-const WITH_SOURCES: &str = "SELECT DISTINCT organization_id FROM sources";
 
 /// What became of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -298,12 +300,14 @@ impl Database {
         }
     }
 
-    /// Deletes the requests of all organizations that are too old or too many.
-    pub async fn trim_all_source_events(&self, now: Timestamp) -> Result<(), StoreError> {
+    /// Deletes the requests that are too old, a thousand at most.
+    pub async fn trim_old_source_events(&self, now: Timestamp) -> Result<(), StoreError> {
+        let oldest_kept = first_uuid_at(now.plus(-EVENTS_KEPT));
         let rows: Vec<(Uuid,)> = read!(self.system().await?, |db| {
-            sqlx::query_as(WITH_SOURCES).fetch_all(&mut **db)
+            sqlx::query_as(OLD).bind(oldest_kept).fetch_all(&mut **db)
         })?;
-        for (id,) in rows {
+        let tenants: HashSet<Uuid> = rows.into_iter().map(|(id,)| id).collect();
+        for id in tenants {
             self.trim_source_events(Tenant(id.into()), now).await?;
         }
         Ok(())

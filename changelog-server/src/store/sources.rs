@@ -49,6 +49,11 @@ WHERE organization_id = $1 AND id = $2";
 const RENEW: &str = "
 UPDATE sources SET token_hash = $3 WHERE organization_id = $1 AND id = $2";
 
+const REPLACE_SECRET: &str = "
+UPDATE sources SET secret = $3 WHERE organization_id = $1 AND id = $2 AND secret = $4";
+
+const WITH_SOURCES: &str = "SELECT DISTINCT organization_id FROM sources";
+
 const DELETE: &str = "DELETE FROM sources WHERE organization_id = $1 AND id = $2";
 
 const REFUSED: &str = "
@@ -266,6 +271,34 @@ impl Database {
                 .fetch_optional(&mut **db)
         })?;
         row.map(|row| Source::of(tenant, row)).transpose()
+    }
+
+    /// Returns the organizations that have sources.
+    pub async fn tenants_with_sources(&self) -> Result<Vec<Tenant>, StoreError> {
+        let rows: Vec<(Uuid,)> = read!(self.system().await?, |db| {
+            sqlx::query_as(WITH_SOURCES).fetch_all(&mut **db)
+        })?;
+        Ok(rows.into_iter().map(|(id,)| Tenant(id.into())).collect())
+    }
+
+    /// Replaces the encrypted secret of a source by the same one, encrypted by another key.
+    /// Returns `false` if it was changed meanwhile.
+    pub async fn replace_secret(
+        &self,
+        source: &Source,
+        encrypted: &[u8],
+    ) -> Result<bool, StoreError> {
+        let mut tx = self.begin_for(source.tenant).await?;
+        let replaced = execute!(
+            tx,
+            sqlx::query(REPLACE_SECRET)
+                .bind(source.tenant.uuid())
+                .bind(source.id.0)
+                .bind(encrypted)
+                .bind(&source.secret)
+        )?;
+        tx.commit().await?;
+        Ok(replaced > 0)
     }
 
     /// Returns whether an organization has receivers of events.

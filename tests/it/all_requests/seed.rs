@@ -29,7 +29,7 @@ const FUNCTIONS: [&str; 4] = [
 
 /// 20,000 organizations, each with a person, a key and a session; fifty of them also have
 /// services, hosts and changes. PostgreSQL scans small tables, so no table is small.
-const OTHER_ORGANIZATIONS: [&str; 20] = [
+const OTHER_ORGANIZATIONS: [&str; 24] = [
     "CREATE UNLOGGED TABLE others AS
         SELECT n, id_at(1600000000000 + n, n, n * 7919) AS organization_id,
             id_at(1600000000000 + n, n, n) AS id, sha256(n::text::bytea) AS hash,
@@ -90,6 +90,22 @@ const OTHER_ORGANIZATIONS: [&str; 20] = [
         SELECT organization_id, substring(sha256((n + 20000 * m)::text::bytea) FOR 16), hash, '{}',
             now
         FROM others, generate_series(1, 5) AS m",
+    "INSERT INTO sources (organization_id, id, kind, name, name_folded, token_hash, settings,
+            created_at, created_by)
+        SELECT organization_id, id, 'github', 'GitHub', 'github', hash, '{}', now, 'P' FROM others",
+    "INSERT INTO source_events (organization_id, id, source_id, received_at, request_id, headers,
+            body, size, outcome, change_ids)
+        SELECT organization_id, id_at(now - m, m, n * 7919 + m), id, now, 'request ' || m,
+            '{}', '', 0, CASE m WHEN 1 THEN 'set_aside' ELSE 'ignored' END, '[]'
+        FROM others, generate_series(1, 4) AS m",
+    "INSERT INTO source_operations (organization_id, source_id, key_hash, change_id, session,
+            document, first_at, last_at, closes_at, updated_at)
+        SELECT organization_id, id, sha256(m::text::bytea), id, sha256(m::text::bytea), '{}', now,
+            now, CASE WHEN n <= 20 THEN now + 86400000 END, now
+        FROM others, generate_series(1, 4) AS m",
+    "INSERT INTO source_calls (organization_id, source_id, call_hash, change_id, seen_at)
+        SELECT organization_id, id, sha256(m::text::bytea), id, now
+        FROM others, generate_series(1, 4) AS m",
 ];
 
 /// 5,000 services and 500 hosts, and those of the other organizations, with the words of

@@ -14,7 +14,7 @@ use changelog_core::change::schemas::{NewLink, conditions};
 use changelog_core::limits::{
     IDEMPOTENCY_TTL, MAX_BODY_BYTES, MAX_IDEMPOTENCY_KEY_CHARS, MAX_VIOLATIONS,
 };
-use changelog_core::{ChangeEvent, Problem, ProblemCode, Violation, headers};
+use changelog_core::{ChangeEvent, MadeBy, Problem, ProblemCode, Violation, headers};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 use utoipa::openapi::extensions::{Extensions, ExtensionsBuilder};
@@ -52,7 +52,7 @@ use crate::web::{ApiResult, Request, reply};
         activity::list, activity::actors,
         health::get, get,
     ),
-    components(schemas(Problem, Violation, NewLink, ChangeEvent)),
+    components(schemas(Problem, Violation, NewLink, ChangeEvent, MadeBy)),
     tags(
         (name = "changes", description = "Infrastructure changes, done or planned"),
         (name = "hosts", description = "Machines"),
