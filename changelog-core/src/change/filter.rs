@@ -202,6 +202,11 @@ impl ChangeFilter {
         }
     }
 
+    /// Returns whether it selects by the source, the automation or what made changes.
+    pub fn has_origin(&self) -> bool {
+        self.source.is_some() || self.agent.is_some() || !self.made_by.is_empty()
+    }
+
     /// Leaves out planned changes, which have not happened, unless the query string that this
     /// was read from asks for them by `status`, or for no others.
     pub fn without_planned(mut self, raw: &str) -> Self {

@@ -73,7 +73,7 @@ async fn calls_of_a_session_are_one_change(app: TestApp) {
         );
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
-    let done = list(&app, "by=hand&q=console").await;
+    let done = list(&app, "by=hand&q=calls").await;
     assert_eq!(text(&done[0]["title"]), "Console by ada: 2 calls, ec2");
     assert_eq!(done[0]["ended_at"], "2026-01-20T10:02:00.000Z");
 }
@@ -94,7 +94,7 @@ async fn events_in_a_file_are_imported_once(app: TestApp) {
             let mut command = app.chlog();
             let arguments = ["import", "--create-missing", "--from", kind, &name];
             let output = command.args(arguments).output().expect("an output");
-            let said = String::from_utf8_lossy(&output.stdout);
+            let said = String::from_utf8_lossy(&output.stderr);
             assert!(said.contains(imported), "{said} {output:?}");
         }
     }

@@ -97,6 +97,7 @@ impl Page {
             && filter.host_id.is_none()
             && filter.tags.is_empty()
             && filter.created_by.is_none()
+            && !filter.has_origin()
             && !self.has_words()
     }
 
@@ -127,7 +128,7 @@ impl Page {
     /// searches and combinations of service, host, tags and author.
     fn counted_scopes(&self) -> Option<Vec<Scope<'_>>> {
         let filter = &self.filter;
-        if self.has_words() {
+        if self.has_words() || filter.has_origin() {
             return None;
         }
         let author = filter.created_by.is_some();

@@ -148,7 +148,7 @@ pub(super) async fn of(
 /// Returns the sources whose indexes have exactly the changes of a filter, each change
 /// once; `None` if only the search index has them.
 fn indexed(filter: &ChangeFilter, matcher: &ChangeMatcher) -> Option<Vec<Source>> {
-    if !matcher.is_without_words() || filter.created_by.is_some() {
+    if !matcher.is_without_words() || filter.created_by.is_some() || filter.has_origin() {
         return None;
     }
     let has_kinds = !filter.risk_levels.is_empty() || !filter.statuses.is_empty();
