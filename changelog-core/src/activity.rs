@@ -311,6 +311,7 @@ mod tests {
             "api_key",
             "subscription",
             "integration",
+            "source",
         ];
         assert_eq!(ResourceType::WORDS, words);
         for word in words {

@@ -145,7 +145,7 @@ const FIELDS: &str = "\
     host_ref hostname id impact imported ip_address kept_at key key_fingerprint key_source \
     key_state latency_ms links name occurred_at on_behalf_of organization organization_id os \
     outcome platform profile reason reasons rejected rejected_file risk_level roles \
-    scheduled_for score service service_id service_ids services started_at state status tags \
+    scheduled_for score service service_id service_ids services source started_at state status tags \
     title updated_at updated_by url url_source works";
 
 #[cfg(test)]

@@ -62,6 +62,12 @@ async fn read_all(app: &App, ready: HashSet<Tenant>, stop: &watch::Receiver<bool
         if *stop.borrow() {
             return;
         }
+        // Those whose requests have arrived meanwhile have their turns, too.
+        for other in app.store.take_source_work() {
+            if other != tenant && !queue.contains(&other) {
+                queue.push_back(other);
+            }
+        }
         let started = Instant::now();
         match read_batch(app, tenant).await {
             Ok(0) => {

@@ -36,11 +36,16 @@ impl Database {
     /// Waits until requests of sources are to be read, and takes their organizations.
     pub async fn source_work(&self) -> HashSet<Tenant> {
         loop {
-            let tenants = std::mem::take(&mut *self.source_work.tenants());
+            let tenants = self.take_source_work();
             if !tenants.is_empty() {
                 return tenants;
             }
             self.source_work.0.notify.notified().await;
         }
+    }
+
+    /// Takes the organizations whose requests are to be read, without waiting.
+    pub fn take_source_work(&self) -> HashSet<Tenant> {
+        std::mem::take(&mut *self.source_work.tenants())
     }
 }
