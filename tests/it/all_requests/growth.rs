@@ -81,6 +81,7 @@ const GROWING: [(&str, &[&str]); 8] = [
             " LIMIT 1000)",
             "name_folded >= ",
             "SELECT d.sequence, d.burst ",
+            "SELECT organization_id FROM source_events WHERE id < ",
         ],
     ),
     (

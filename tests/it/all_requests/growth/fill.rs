@@ -175,9 +175,17 @@ pub(super) async fn fill(app: &mut TestApp, receiver: &Receiver, size: Size) -> 
     let (filter, url) = (["--min-risk", "high"], receiver.url());
     let made = app.admin(&[&create[..], &named, &filter, &["--url", &url]].concat());
     let source = app.source("github", "Deployments", None).id;
-    update_often(&key, &fixture.change, 1).await;
-    app.server.kill9();
-    insert(app, &fixture, &text(&made["id"]), &source, size).await;
+    let document = loop {
+        update_often(&app.key(), &fixture.change, 1).await;
+        app.server.kill9();
+        // On a slow machine the event may be queued, and deleted because nobody receives it,
+        // before the service is killed.
+        match event_document(app).await {
+            Some(document) => break document,
+            None => app.restart().await,
+        }
+    };
+    insert(app, &fixture, &text(&made["id"]), &source, &document, size).await;
     fixture
 }
 
@@ -190,11 +198,25 @@ async fn update_often(key: &TestClient, change: &str, times: usize) {
     }
 }
 
-async fn insert(app: &TestApp, fixture: &Fixture, receiver: &str, source: &str, size: Size) {
+/// Returns the document of an event that is still to be queued, if there is one.
+async fn event_document(app: &TestApp) -> Option<String> {
     let mut db = Db::open(app.engine, &app.database).await;
     let documents: Vec<(String,)> =
         database::fetch!(&mut db, sqlx::query_as("SELECT document FROM events"));
-    let document = documents.first().expect("an event").0.replace('\'', "''");
+    db.close().await;
+    let (document,) = documents.into_iter().next()?;
+    Some(document.replace('\'', "''"))
+}
+
+async fn insert(
+    app: &TestApp,
+    fixture: &Fixture,
+    receiver: &str,
+    source: &str,
+    document: &str,
+    size: Size,
+) {
+    let mut db = Db::open(app.engine, &app.database).await;
     for (statements, rows) in [
         (&PER_NOUN[..], size.nouns),
         (&PER_CHANGE, size.changes),
