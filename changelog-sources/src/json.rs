@@ -74,7 +74,7 @@ pub(crate) fn time_of(text: &str) -> Option<Timestamp> {
         .then(|| Timestamp::from_millis(millis as i64))
 }
 
-/// Returns the first line of a text, of at most so many characters.
+/// Returns the first non-empty line of a text, truncated to `most` characters.
 pub(crate) fn first_line(text: &str, most: usize) -> String {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty());
     fit(line.unwrap_or_default(), most)
@@ -96,7 +96,7 @@ pub(crate) fn phrase<const N: usize>(parts: [(&str, Option<&str>); N]) -> String
     known.collect()
 }
 
-/// Returns a text, shortened to so many characters.
+/// Truncates a text to `most` characters, with an ellipsis.
 pub(crate) fn fit(text: &str, most: usize) -> String {
     if text.chars().nth(most).is_none() {
         return text.to_owned();

@@ -97,7 +97,8 @@ async fn find(app: &App, request: &Request) -> Result<Source, ApiError> {
     let (kind, token) = request.parameter.split_once('/').unwrap_or_default();
     let kind = kind.parse::<SourceKind>().ok();
     let found = app.store.source_of_token(token).await?;
-    // A wrong kind and a source that is off are told from a wrong token by nobody.
+    // The answer is the same for a wrong token, a wrong kind and a disabled source, so that
+    // it does not reveal which addresses exist.
     let usable =
         |source: &Source| Some(&source.kind) == kind.as_ref() && source.disabled_at.is_none();
     found.filter(usable).ok_or_else(|| {

@@ -252,7 +252,7 @@ async fn update(
         .await;
     match updated {
         Ok(_) => Ok(Applied::Updated(stored.change)),
-        // Somebody has deleted it.
+        // The change was deleted.
         Err(StoreError::NotFound) => Ok(Applied::Known(None)),
         Err(error) => Err(error),
     }

@@ -295,7 +295,7 @@ impl Entry<'_> {
     }
 }
 
-/// Frequent types whose words cannot be told in exports, which write in capitals.
+/// Common resource types whose words cannot be separated in exports, which are upper case.
 const TYPES: [&str; 22] = [
     "actionGroups",
     "alertRules",

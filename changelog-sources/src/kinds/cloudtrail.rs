@@ -66,7 +66,7 @@ fn is_by_cloudtrail(value: &Value) -> bool {
     text(value, "/detail-type").is_some_and(|kind| kind.ends_with("via CloudTrail"))
 }
 
-/// The calls with which somebody signs in or takes a role, also as S3 and others name them.
+/// The calls that sign in or assume a role, including the variants that S3 and others use.
 const SIGN_INS: [&str; 10] = [
     "Authenticate",
     "Authorize",
@@ -158,7 +158,7 @@ fn no_record(event: &Value) -> NoCall {
     NoCall::Ignored(reason)
 }
 
-/// Sorts out what is no change, whoever did it.
+/// Rejects events that are not changes, regardless of who caused them.
 fn ignore(event: &Value, name: &str, service: &str) -> Result<(), NoCall> {
     let of = |pointer: &str| text(event, pointer);
     let flag = |name: &str| match event.get(name) {

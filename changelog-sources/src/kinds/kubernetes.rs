@@ -231,7 +231,7 @@ pub(super) fn who(user: &str) -> Who {
             .filter(|name| !name.is_empty())
         {
             Some("system:admin") => Who::person(user),
-            Some("system:anonymous") => Who::machine("somebody anonymous"),
+            Some("system:anonymous") => Who::machine("an anonymous user"),
             None => Who::unknown(),
             Some(name) => Who::named(name.strip_prefix("oidc:").unwrap_or(name)),
         },

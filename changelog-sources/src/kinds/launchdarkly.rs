@@ -45,7 +45,7 @@ const VERBS: [(&str, &str); 17] = [
     ("copyFlagConfigTo", "Copy the settings of "),
 ];
 
-/// What is told by the words of an entry and not by its action.
+/// What is derived from the text of an entry instead of its action.
 const WORDS: [(&str, &str); 4] = [
     ("turned on", "Turn on "),
     ("turned off", "Turn off "),
