@@ -13,6 +13,7 @@ pub mod activity;
 pub mod api_key;
 pub mod change;
 pub mod connection;
+pub mod coverage;
 pub mod csv;
 pub mod headers;
 pub mod health;
@@ -54,9 +55,10 @@ pub use change::{
     ServiceRef, Status, StreamFilter, UpcomingFilter,
 };
 pub use connection::{
-    ConnectionKind, ConnectionPatch, Event, EventFilter, EventKind, NewConnection, Receiver,
-    ReceiverInput,
+    ConnectionKind, ConnectionPatch, Event, EventFilter, EventKind, EventOfChange, EventOfSource,
+    NewConnection, Receiver, ReceiverInput, SilentSource,
 };
+pub use coverage::{Coverage, CoveredSource, Gap};
 pub use health::{DbStatus, Health, HealthStatus};
 pub use host::{Environment, Host, HostPatch, NewHost, Platform};
 pub use ids::{

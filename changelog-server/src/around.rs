@@ -10,9 +10,10 @@ use changelog_core::{
     Around, AroundFilter, ChangeId, Host, Service, ServiceId, ServiceRef, Timestamp,
 };
 use chrono::TimeDelta;
-use futures_util::future::{try_join, try_join_all};
+use futures_util::future::{try_join, try_join_all, try_join3};
 
 use crate::app::App;
+use crate::coverage::coverage;
 use crate::store::{CandidateSource, ChangeJson, NewestOf, StoreError, Tenant, existing};
 
 /// The limit on the newest changes of the window that are ranked.
@@ -65,7 +66,13 @@ pub(crate) async fn investigate(
     let now = app.now().into();
     let facets = app.store.counts_by_place(tenant, window, now, &services);
     let ids = ranking.ranked.iter().map(|one| one.id);
-    let (facets, documents) = try_join(facets, app.store.changes_of(tenant, ids)).await?;
+    let documents = app.store.changes_of(tenant, ids);
+    let coverage = async {
+        let mut coverage = coverage(app, tenant, ranking.since).await?;
+        coverage.gaps.retain(|gap| gap.since < at);
+        Ok(coverage)
+    };
+    let (facets, documents, coverage) = try_join3(facets, documents, coverage).await?;
     let answer = Around {
         data: Vec::new(),
         at,
@@ -75,6 +82,7 @@ pub(crate) async fn investigate(
         considered: ranking.considered,
         complete: found.complete_since <= ranking.since,
         facets,
+        coverage,
     };
     Ok(Investigation {
         affected,

@@ -2,7 +2,7 @@
 //! first.
 
 use changelog_core::limits::{DEFAULT_SUSPECTS, MAX_SUSPECTS};
-use changelog_core::{Around, Environment, Host, Service};
+use changelog_core::{Around, Coverage, Environment, Gap, Host, Service, Timestamp};
 use clap::Args;
 
 use crate::base::failure::Outcome;
@@ -17,6 +17,8 @@ use crate::output::format::Format;
 
 /// The number of services that are listed.
 const MAX_SERVICES: usize = 10;
+/// The number of sources that are listed.
+const MAX_SOURCES: usize = 10;
 
 /// Lists what changed before a given time, ranked by how likely it is the cause
 /// of a problem at that time.
@@ -113,14 +115,43 @@ pub(crate) async fn run(app: &mut App, args: AroundArgs) -> Outcome {
     if is_open {
         note_services(&app.output, &around);
     }
+    for gap in &around.coverage.gaps {
+        app.output.note(&missing(gap));
+    }
     if around.data.is_empty() && app.output.format() == Format::Table {
         app.output.note(&format!(
             "no changes between {} and {}",
             around.since, around.at
         ));
+        if let Some(heard) = heard(&around.coverage, time::now()) {
+            app.output.note(&heard);
+        }
         return Ok(());
     }
     app.output.records(&around.data)
+}
+
+/// Says that changes of a source may be missing.
+fn missing(gap: &Gap) -> String {
+    let Gap { name, since, until } = gap;
+    match until {
+        None => format!("{name} has been silent since {since}: its changes may be missing"),
+        Some(until) => {
+            format!("{name} was silent from {since} to {until}: its changes may be missing")
+        }
+    }
+}
+
+/// Says what was heard from, and when, so that "no changes" can be trusted.
+fn heard(coverage: &Coverage, now: Timestamp) -> Option<String> {
+    let heard: Vec<String> = coverage
+        .sources
+        .iter()
+        .filter_map(|one| Some((&one.name, one.last_seen_at?)))
+        .map(|(name, at)| format!("{name} {}", time::relative(at, now)))
+        .take(MAX_SOURCES)
+        .collect();
+    (!heard.is_empty()).then(|| format!("last heard from: {}", heard.join(", ")))
 }
 
 /// Lists the busiest services: naming the one that hurts helps more than any points.

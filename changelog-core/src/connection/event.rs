@@ -1,4 +1,4 @@
-//! What receivers are sent: something that happened to a change.
+//! What receivers are sent: something that happened to a change, or to a source.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -10,7 +10,7 @@ use crate::time::Timestamp;
 use crate::wire_enum::wire_enum;
 
 wire_enum! {
-    /// What happened to a change, as receivers are sent it.
+    /// What happened, as receivers are sent it.
     EventKind, "an event", example "change.created" {
         /// The change was recorded.
         Created = "change.created",
@@ -20,12 +20,110 @@ wire_enum! {
         StatusChanged = "change.status_changed",
         /// The change was deleted.
         Deleted = "change.deleted",
+        /// A source, or an API key that records changes, was silent for longer than its
+        /// rhythm allows.
+        SourceSilent = "source.silent",
+        /// It was heard again.
+        SourceHeard = "source.heard",
     }
+}
+
+impl EventKind {
+    /// Returns whether it happens to sources, not to changes.
+    pub fn is_of_source(&self) -> bool {
+        matches!(self, Self::SourceSilent | Self::SourceHeard)
+    }
+}
+
+/// Something that happened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum Event {
+    /// To a change.
+    Change(Box<EventOfChange>),
+    /// To a source or an API key.
+    Source(EventOfSource),
+}
+
+impl Event {
+    /// Returns the id, the same in every attempt to send the event.
+    pub fn id(&self) -> Uuid {
+        match self {
+            Self::Change(event) => event.id,
+            Self::Source(event) => event.id,
+        }
+    }
+
+    /// Returns what happened.
+    pub fn kind(&self) -> &EventKind {
+        match self {
+            Self::Change(event) => &event.kind,
+            Self::Source(event) => &event.kind,
+        }
+    }
+
+    /// Returns the id of what it happened to: events of one are sent in their order.
+    pub fn subject(&self) -> Uuid {
+        match self {
+            Self::Change(event) => event.change.id.0,
+            Self::Source(event) => event.source.id,
+        }
+    }
+
+    /// Returns the event of a change.
+    pub fn of_change(&self) -> Option<&EventOfChange> {
+        match self {
+            Self::Change(event) => Some(event),
+            Self::Source(_) => None,
+        }
+    }
+
+    /// Returns what people know it by: the title of the change or the name of the source.
+    pub fn title(&self) -> &str {
+        match self {
+            Self::Change(event) => &event.change.title,
+            Self::Source(event) => &event.source.name,
+        }
+    }
+}
+
+impl From<EventOfChange> for Event {
+    fn from(event: EventOfChange) -> Self {
+        Self::Change(Box::new(event))
+    }
+}
+
+/// A source, or an API key that records changes, fell silent or was heard again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EventOfSource {
+    /// As [`EventOfChange::id`].
+    pub id: Uuid,
+    /// [`EventKind::SourceSilent`] or [`EventKind::SourceHeard`].
+    pub kind: EventKind,
+    /// When it was noticed.
+    pub at: Timestamp,
+    /// Which one.
+    pub source: SilentSource,
+}
+
+/// A source or an API key with its silence.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SilentSource {
+    /// The id of the source or the API key.
+    pub id: Uuid,
+    /// Its name.
+    pub name: String,
+    /// The kind of the source; `api-key` for an API key.
+    pub kind: String,
+    /// When it was last heard before the silence.
+    pub since: Timestamp,
+    /// When it was heard again; null while it is silent.
+    pub until: Option<Timestamp>,
 }
 
 /// Something that happened to a change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Event {
+pub struct EventOfChange {
     /// The id, the same in every attempt to send the event.
     pub id: Uuid,
     /// What happened.
@@ -47,7 +145,7 @@ pub struct Event {
     pub reason: Option<String>,
 }
 
-impl Event {
+impl EventOfChange {
     /// Returns the kind of an update that changed these fields.
     pub fn kind_of_update(changes: &Differences) -> EventKind {
         if changes.contains_key("status") {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{ConnectionKind, Event, EventKind};
+use super::{ConnectionKind, Event, EventKind, EventOfChange};
 use crate::change::{RiskLevel, Status};
 use crate::host::Environment;
 use crate::ids::ServiceId;
@@ -45,8 +45,38 @@ impl EventFilter {
         }
     }
 
+    /// Returns the kinds of events that are sent. Without a condition on kinds they are all, but
+    /// those of sources only if there is no condition on changes either.
+    pub fn kinds(&self) -> Vec<EventKind> {
+        if !self.events.is_empty() {
+            return self.events.clone();
+        }
+        let has_conditions = *self != Self::default();
+        let kinds = EventKind::ALL.iter();
+        let sent = kinds.filter(|kind| !(has_conditions && kind.is_of_source()));
+        sent.cloned().collect()
+    }
+
+    /// Removes the condition on kinds if the others imply it.
+    pub fn simplify(&mut self) {
+        let mut chosen = std::mem::take(&mut self.events);
+        let mut implied = self.kinds();
+        chosen.sort_unstable();
+        implied.sort_unstable();
+        if chosen != implied {
+            self.events = chosen;
+        }
+    }
+
     /// Returns whether an event is sent.
     pub fn matches(&self, event: &Event) -> bool {
+        match event {
+            Event::Change(event) => self.matches_change(event),
+            Event::Source(event) => self.kinds().contains(&event.kind),
+        }
+    }
+
+    fn matches_change(&self, event: &EventOfChange) -> bool {
         let change = &event.change;
         let environment = change.environment.as_ref();
         let is_in = |environments: &[Environment]| {

@@ -7,7 +7,7 @@ mod receiver;
 
 use crate::wire_enum::wire_enum;
 
-pub use event::{Event, EventKind};
+pub use event::{Event, EventKind, EventOfChange, EventOfSource, SilentSource};
 pub use filter::EventFilter;
 pub use input::{ConnectionPatch, NewConnection, ReceiverInput};
 pub use receiver::Receiver;

@@ -435,7 +435,8 @@ CREATE INDEX connections_by_id ON connections (id);
 CREATE INDEX connections_enabled ON connections (organization_id, id)
     WHERE disabled_at IS NULL;
 
--- What is or was sent to each receiver. `state` is 'pending', 'delivered' or 'dead'.
+-- What is or was sent to each receiver. `subject_id` is what the event is about, whose events
+-- are sent in order. `state` is 'pending', 'delivered' or 'dead'.
 -- `attempts` counts the attempts, and is what fences off a worker whose claim has
 -- expired. A pending delivery is due at `next_at`; if `is_claimed` is 1, a worker sends
 -- it, and `next_at` is when its claim expires. If a receiver that fails works again, it is
@@ -445,7 +446,7 @@ CREATE TABLE deliveries (
     organization_id BLOB NOT NULL,
     connection_id   BLOB NOT NULL,
     sequence        INTEGER NOT NULL,
-    change_id       BLOB NOT NULL,
+    subject_id      BLOB NOT NULL,
     service_id      BLOB,
     state           TEXT NOT NULL,
     attempts        INTEGER NOT NULL,
@@ -463,22 +464,22 @@ CREATE TABLE deliveries (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX deliveries_due ON deliveries (organization_id, connection_id, next_at, sequence)
     WHERE state = 'pending';
-CREATE INDEX deliveries_of_change ON deliveries
-    (organization_id, connection_id, change_id, sequence) WHERE state = 'pending';
+CREATE INDEX deliveries_of_subject ON deliveries
+    (organization_id, connection_id, subject_id, sequence) WHERE state = 'pending';
 CREATE INDEX deliveries_dead ON deliveries (organization_id, connection_id, sequence)
     WHERE state = 'dead';
 CREATE INDEX deliveries_by_age ON deliveries (created_at);
 
--- What receivers call their message about a change, so that later events edit it, and the
--- place of the last event that it shows.
+-- What receivers call their message about a change or a source, so that later events edit it,
+-- and the place of the last event that it shows.
 CREATE TABLE receiver_messages (
     organization_id BLOB NOT NULL,
     connection_id   BLOB NOT NULL,
-    change_id       BLOB NOT NULL,
+    subject_id      BLOB NOT NULL,
     reference       TEXT NOT NULL,
     sequence        INTEGER NOT NULL,
     updated_at      INTEGER NOT NULL,
-    PRIMARY KEY (organization_id, connection_id, change_id)
+    PRIMARY KEY (organization_id, connection_id, subject_id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX receiver_messages_by_age ON receiver_messages (updated_at);
 
@@ -574,6 +575,25 @@ CREATE TABLE source_calls (
     PRIMARY KEY (organization_id, source_id, call_hash)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX source_calls_by_age ON source_calls (seen_at);
+
+-- When the sources and the API keys that record changes were heard. `rhythm` are the hours
+-- of the last eight weeks in which they were, `expected_by` is when they are to be heard again
+-- at the latest, NULL while that is learned. `is_missed` is 1 once that was reported. `gaps` are
+-- the times without them that have ended, as JSON.
+CREATE TABLE rhythms (
+    organization_id BLOB NOT NULL,
+    id              BLOB NOT NULL,
+    is_key          INTEGER NOT NULL,
+    last_seen_at    INTEGER NOT NULL,
+    rhythm          BLOB NOT NULL,
+    expected_by     INTEGER,
+    is_missed       INTEGER NOT NULL,
+    gaps            TEXT NOT NULL,
+    PRIMARY KEY (organization_id, id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX rhythms_by_time ON rhythms (organization_id, is_key, last_seen_at DESC);
+CREATE INDEX rhythms_due ON rhythms (expected_by)
+    WHERE is_missed = 0 AND expected_by IS NOT NULL;
 
 -- What requests with an idempotency key created. `scope` is a hash of API key,
 -- method, path and idempotency key, after the time in the key if it has one. Rows

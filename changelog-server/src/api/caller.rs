@@ -65,6 +65,13 @@ impl App {
         })
     }
 
+    /// Notes that a caller has recorded a change.
+    pub(crate) fn note_recording(&self, caller: &Caller) {
+        let Caller { tenant, key, actor } = caller;
+        let now = self.now().into();
+        self.last_used.note_recording(*tenant, *key, actor, now);
+    }
+
     /// Returns whether a key that was authenticated before is still valid for its
     /// organization.
     pub(crate) async fn is_still_caller(

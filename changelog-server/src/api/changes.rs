@@ -99,7 +99,7 @@ pub(super) async fn create(app: App, mut request: Request) -> ApiResult {
     });
     let named = named.await;
     let draft = Draft::new(caller.tenant, &caller.actor, new, now)?;
-    let created = create_or_replay(&app, Creation::one(draft, keyed), "", named).await?;
+    let created = create_or_replay(&app, &caller, Creation::one(draft, keyed), "", named).await?;
     let data = created.changes.into_iter().next();
     let location = data.as_ref().map(|one| format!("/api/changes/{}", one.id));
     // The change has been created, so that a failure to read it must not be the answer.
@@ -144,7 +144,7 @@ pub(super) async fn create_many(app: App, mut request: Request) -> ApiResult {
     };
     let drafts = blocking_pool::run_sized(bytes.len(), drafts).await?;
     let creation = Creation::list(tenant, drafts, keyed);
-    let created = create_or_replay(&app, creation, "/changes", named).await?;
+    let created = create_or_replay(&app, &caller, creation, "/changes", named).await?;
     Ok(idempotency::created(
         None,
         created.changes,
@@ -156,14 +156,17 @@ pub(super) async fn create_many(app: App, mut request: Request) -> ApiResult {
 /// body has them. If what the changes name does not exist (any more), only finds them.
 async fn create_or_replay(
     app: &App,
+    caller: &Caller,
     creation: Creation,
     pointer: &str,
     named: Result<(), StoreError>,
 ) -> Result<Created, ApiError> {
-    match named {
-        Ok(()) => idempotency::create_changes(app, creation, pointer).await,
-        Err(refusal) => Ok(idempotency::replayed(app, &creation, refusal).await?),
-    }
+    let created = match named {
+        Ok(()) => idempotency::create_changes(app, creation, pointer).await?,
+        Err(refusal) => idempotency::replayed(app, &creation, refusal).await?,
+    };
+    app.note_recording(caller);
+    Ok(created)
 }
 
 /// Adds to new changes what the database knows: the ids of what they name, and the
@@ -195,5 +198,6 @@ pub(super) async fn update(app: App, mut request: Request) -> ApiResult {
         .update_change(caller.tenant, &caller.actor, id, &patch, &app.clock)
         .await?;
     tx.commit().await?;
+    app.note_recording(&caller);
     Ok(reply::json(200, &Data { data: change }))
 }

@@ -195,8 +195,8 @@ async fn deliveries(
             one.attempts.to_string(),
             one.status
                 .map_or(String::new(), |status| status.to_string()),
-            event.map_or(String::new(), |event| event.kind.to_string()),
-            event.map_or(String::new(), |event| event.change.title.clone()),
+            event.map_or(String::new(), |event| event.kind().to_string()),
+            event.map_or(String::new(), |event| event.title().to_owned()),
             one.reason.clone().unwrap_or_default(),
         ]
     });
@@ -325,9 +325,9 @@ fn delivery_json(connection: ConnectionId, delivery: &Delivery) -> serde_json::V
         "status": delivery.status,
         "answer": delivery.answer,
         "reason": delivery.reason,
-        "event": event.map(|event| &event.kind),
-        "change_id": event.map(|event| event.change.id),
-        "title": event.map(|event| &event.change.title),
+        "event": event.map(changelog_core::Event::kind),
+        "change_id": event.and_then(|event| Some(event.of_change()?.change.id)),
+        "title": event.map(changelog_core::Event::title),
         "queued_at": delivery.created_at,
     })
 }

@@ -8,8 +8,8 @@ use changelog_core::limits::MAX_WINDOW_MINUTES;
 use changelog_core::query::Pairs;
 use changelog_core::written_time::parse_length;
 use changelog_core::{
-    Around, AroundFilter, Change, ChangeFilter, ChangeId, Environment, Host, HostId, Reason,
-    ReasonCode, Service, ServiceId, Timestamp,
+    Around, AroundFilter, Change, ChangeFilter, ChangeId, CoveredSource, Environment, Host, HostId,
+    Reason, ReasonCode, Service, ServiceId, Timestamp,
 };
 use chrono::TimeDelta;
 
@@ -29,6 +29,8 @@ use crate::web::{ApiError, ApiResult, Request};
 const SUSPECTS_SHOWN: u64 = 10;
 /// The number of services and environments of the window that are shown.
 const FACETS_SHOWN: usize = 8;
+/// The number of sources that are shown.
+const HEARD_SHOWN: usize = 10;
 /// The number of names that the field of the service suggests.
 pub(super) const MAX_SUGGESTIONS: u64 = 200;
 /// The longest time that is read; none that is valid is longer.
@@ -69,6 +71,8 @@ struct Answer {
     /// The length of the window in words.
     window: String,
     suspects: Vec<SuspectRow>,
+    /// What changes come from, if it was ever heard.
+    heard: Vec<CoveredSource>,
     services: Vec<(String, u64, String)>,
     environments: Vec<(String, u64, String)>,
     spans: Vec<Choice>,
@@ -414,6 +418,11 @@ async fn answer(
             "/changes?{}",
             without(&list.to_query(), &["page", "per_page"])
         ),
+        heard: (around.coverage.sources.iter())
+            .filter(|one| one.last_seen_at.is_some())
+            .take(HEARD_SHOWN)
+            .cloned()
+            .collect(),
         around,
         suspects,
     })

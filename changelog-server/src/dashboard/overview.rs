@@ -4,12 +4,13 @@
 use askama::Template;
 use changelog_core::change::around::Affected;
 use changelog_core::{
-    ActivityEntry, Change, ChangeFilter, ResourceType, Service, Status, Timestamp,
+    ActivityEntry, Change, ChangeFilter, Gap, ResourceType, Service, Status, Timestamp,
 };
 use chrono::TimeDelta;
 use futures_util::future::try_join_all;
 
 use crate::app::App;
+use crate::coverage::coverage;
 use crate::dashboard::around::MAX_SUGGESTIONS;
 use crate::dashboard::parts::charts::{Bars, Calendar, RollbackRate, Year};
 use crate::dashboard::parts::timeline::{self, Range, Subject, Timeline};
@@ -55,6 +56,8 @@ struct OverviewPage<'a> {
     viewer: &'a Viewer,
     is_new: bool,
     troubles: Vec<TroubledConnection>,
+    /// The sources and keys that have been silent for too long.
+    gaps: Vec<Gap>,
     service_names: Vec<String>,
     timeline: Timeline,
     count: u64,
@@ -84,32 +87,44 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
         .zone
         .start_of_day(viewer.zone.date(now.plus(-FAILED_WITHIN)));
     // The reads do not depend on each other.
-    let (events, latest, running, running_count, upcoming, undone, year, busiest, names, troubles) =
-        tokio::try_join!(
-            timeline::read(&app, tenant, range),
-            page_of(ChangeFilter {
-                statuses: HAPPENED.to_vec(),
-                per_page: LATEST_SHOWN,
-                ..ChangeFilter::default()
-            }),
-            store.running_changes(tenant, RUNNING_SHOWN),
-            page_of(ChangeFilter {
-                statuses: vec![Status::InProgress],
-                per_page: 1,
-                ..ChangeFilter::default()
-            }),
-            store.upcoming_changes(tenant, UPCOMING_SHOWN),
-            page_of(ChangeFilter {
-                statuses: vec![Status::RolledBack],
-                since: Some(undone_since),
-                per_page: FAILED_SHOWN,
-                ..ChangeFilter::default()
-            }),
-            Year::read(store, tenant, ChartScope::Organization, viewer.zone),
-            store.busiest_services(tenant, today - BUSIEST_DAYS + 1..today + 1, BUSIEST_SHOWN),
-            store.item_names_from::<Service>(tenant, "", MAX_SUGGESTIONS),
-            troubles(&app, &viewer),
-        )?;
+    let (
+        events,
+        latest,
+        running,
+        running_count,
+        upcoming,
+        undone,
+        year,
+        busiest,
+        names,
+        troubles,
+        coverage,
+    ) = tokio::try_join!(
+        timeline::read(&app, tenant, range),
+        page_of(ChangeFilter {
+            statuses: HAPPENED.to_vec(),
+            per_page: LATEST_SHOWN,
+            ..ChangeFilter::default()
+        }),
+        store.running_changes(tenant, RUNNING_SHOWN),
+        page_of(ChangeFilter {
+            statuses: vec![Status::InProgress],
+            per_page: 1,
+            ..ChangeFilter::default()
+        }),
+        store.upcoming_changes(tenant, UPCOMING_SHOWN),
+        page_of(ChangeFilter {
+            statuses: vec![Status::RolledBack],
+            since: Some(undone_since),
+            per_page: FAILED_SHOWN,
+            ..ChangeFilter::default()
+        }),
+        Year::read(store, tenant, ChartScope::Organization, viewer.zone),
+        store.busiest_services(tenant, today - BUSIEST_DAYS + 1..today + 1, BUSIEST_SHOWN),
+        store.item_names_from::<Service>(tenant, "", MAX_SUGGESTIONS),
+        troubles(&app, &viewer),
+        coverage(&app, tenant, now),
+    )?;
     let upcoming: Vec<Change> = upcoming.parse()?;
     let is_new = latest.count == 0
         && upcoming.is_empty()
@@ -126,6 +141,7 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
         viewer: &viewer,
         is_new,
         troubles,
+        gaps: coverage.gaps,
         service_names: names,
         timeline: Timeline::new(&subject, events),
         count: latest.count,

@@ -13,9 +13,11 @@ use tokio::time::{interval, sleep};
 use super::apply::{self, Origin};
 use crate::app::App;
 use crate::blocking_pool;
+use crate::coverage;
 use crate::store::{PendingEvent, Source, StoreError, Tenant};
 
-/// How often requests and sessions that are over are looked for without a notification:
+/// How often requests, sessions that are over and sources that have fallen silent are looked
+/// for without a notification:
 /// another server may have stored them, or this one before it was killed.
 const POLL_INTERVAL: Duration = Duration::from_secs(10);
 /// How often old requests are deleted.
@@ -29,11 +31,15 @@ const DATABASE_SHARE: u32 = 2;
 pub(crate) async fn run(app: App, mut stop: watch::Receiver<bool>) {
     let mut poll = interval(POLL_INTERVAL);
     let mut trim = interval(TRIM_INTERVAL);
+    let started: Timestamp = app.now().into();
     while !*stop.borrow() {
         let ready = tokio::select! {
             ready = app.store.source_work() => ready,
             _ = poll.tick() => {
                 close_sessions(&app).await;
+                if let Err(error) = coverage::report_silence(&app, started).await {
+                    tracing::warn!(%error, "what has fallen silent could not be reported");
+                }
                 found(app.store.find_source_work().await)
             }
             _ = trim.tick() => {
@@ -128,7 +134,10 @@ async fn read_some(
     events.truncate(most);
     let count = events.len();
     let mut origins: HashMap<SourceId, Option<Origin>> = HashMap::new();
+    let mut arrivals: HashMap<SourceId, Vec<Timestamp>> = HashMap::new();
     for event in events {
+        let arrived = arrivals.entry(event.source).or_default();
+        arrived.push(event.received_at);
         let origin = match origins.entry(event.source) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => new.insert(Origin::find(app, tenant, event.source).await?),
@@ -156,6 +165,11 @@ async fn read_some(
             }
         };
         tx.finish_event(tenant, &event, &finding).await?;
+    }
+    for (source, times) in arrivals {
+        if let Some(Some(origin)) = origins.get(&source) {
+            coverage::hear_source(&mut tx, &origin.source, &origin.actor, &times).await?;
+        }
     }
     if count > 0 {
         tx.commit().await?;

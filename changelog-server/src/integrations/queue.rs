@@ -76,8 +76,11 @@ async fn deliveries_of(
         .map(|one| NewDelivery {
             connection: connection.id,
             sequence: one.sequence,
-            change: one.event.change.id,
-            service: one.event.change.service_ids.first().copied(),
+            subject: one.event.subject(),
+            service: one
+                .event
+                .of_change()
+                .and_then(|event| event.change.service_ids.first().copied()),
             due: now,
             burst: None,
         })
@@ -97,13 +100,13 @@ async fn deliveries_of(
         return Ok(deliveries);
     }
     // These edit the message of their change, which makes no noise.
-    let changes = deliveries.iter().map(|one| one.change.0).collect();
-    let posted = tx.posted_changes(tenant, connection.id, changes).await?;
+    let subjects = deliveries.iter().map(|one| one.subject).collect();
+    let posted = tx.posted_subjects(tenant, connection.id, subjects).await?;
     let period = BURST_PERIOD.num_milliseconds();
     let minute = now.millis().div_euclid(period);
     for delivery in &mut deliveries {
         let count = counts.get(&delivery.service).copied().unwrap_or_default();
-        if count > MAX_SINGLE_MESSAGES && !posted.contains(&delivery.change) {
+        if count > MAX_SINGLE_MESSAGES && !posted.contains(&delivery.subject) {
             let service = delivery.service.map(|id| id.to_string());
             delivery.burst = Some(format!("{}/{minute}", service.unwrap_or_default()));
             delivery.due = Timestamp::from_millis((minute + 1) * period);

@@ -452,7 +452,7 @@ fn result(claim: &Claim, at: Timestamp, attempt: &Attempt, random: f64) -> Finis
     };
     Finished {
         sequence: claim.sequence,
-        change: claim.event.change.id,
+        subject: claim.event.subject(),
         attempt: claim.attempt,
         state,
         next,

@@ -10,10 +10,10 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use changelog_core::{
-    Change, Differences, Event, EventKind, HostId, HostRef, ServiceId, ServiceRef, Timestamp,
-    UserId,
+    Change, Differences, Event, EventKind, EventOfChange, EventOfSource, HostId, HostRef,
+    ServiceId, ServiceRef, Timestamp, UserId,
 };
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use sqlx::types::Uuid;
 use sqlx::{FromRow, QueryBuilder};
 use tokio::sync::Notify;
@@ -61,9 +61,15 @@ pub struct NumberedEvent {
     is_completed: bool,
 }
 
-/// An event as it is stored. That of a creation has ids instead of references.
+/// An event as it is stored.
+enum StoredEvent {
+    Change(Box<StoredChange>),
+    Source(EventOfSource),
+}
+
+/// The event of a change as it is stored. That of a creation has ids instead of references.
 #[derive(Deserialize)]
-struct StoredEvent {
+struct StoredChange {
     id: Uuid,
     kind: EventKind,
     at: Timestamp,
@@ -80,34 +86,59 @@ struct StoredEvent {
 }
 
 impl StoredEvent {
+    fn read(document: &str) -> Result<Self, serde_json::Error> {
+        #[derive(Deserialize)]
+        struct Head {
+            kind: EventKind,
+        }
+        let Head { kind } = serde_json::from_str(document)?;
+        Ok(if kind.is_of_source() {
+            Self::Source(serde_json::from_str(document)?)
+        } else {
+            Self::Change(serde_json::from_str(document)?)
+        })
+    }
+
+    /// Returns the event of a creation.
+    fn created(&self) -> Option<&StoredChange> {
+        match self {
+            Self::Change(stored) if stored.kind == EventKind::Created => Some(stored),
+            _ => None,
+        }
+    }
+
     /// Returns whether it has ids of services or a host, whose names are not stored.
     fn lacks_names(&self) -> bool {
-        self.kind == EventKind::Created
-            && (self.host_id.is_some() || !self.change.service_ids.is_empty())
+        self.created()
+            .is_some_and(|stored| stored.host_id.is_some() || !stored.change.service_ids.is_empty())
     }
 }
 
 impl From<StoredEvent> for Event {
     fn from(stored: StoredEvent) -> Self {
-        Self {
-            id: stored.id,
-            kind: stored.kind,
-            at: stored.at,
-            actor: stored.actor,
-            actor_id: stored.actor_id,
-            change: stored.change,
-            changes: stored.changes,
-            reason: stored.reason,
+        match stored {
+            StoredEvent::Change(stored) => Self::from(EventOfChange {
+                id: stored.id,
+                kind: stored.kind,
+                at: stored.at,
+                actor: stored.actor,
+                actor_id: stored.actor_id,
+                change: stored.change,
+                changes: stored.changes,
+                reason: stored.reason,
+            }),
+            StoredEvent::Source(event) => Self::Source(event),
         }
     }
 }
 
 /// Reads an event as it is stored once it was queued.
 pub(super) fn parse(document: &str) -> Result<Event, StoreError> {
-    serde_json::from_str(document).map_err(|error| super::changes::broken(&error))
+    let stored = StoredEvent::read(document).map_err(|error| super::changes::broken(&error))?;
+    Ok(stored.into())
 }
 
-fn to_json(event: &Event) -> Result<String, StoreError> {
+fn to_json(event: &impl Serialize) -> Result<String, StoreError> {
     serde_json::to_string(event).map_err(|error| super::changes::broken(&error))
 }
 
@@ -197,17 +228,18 @@ impl Tx {
 
     /// Records an event in the transaction of what it is about, if the organization of the
     /// actor has receivers.
-    pub(super) async fn record_event(
+    pub(crate) async fn record_event(
         &mut self,
         tenant: Tenant,
         actor: &Actor,
-        event: &Event,
+        at: Timestamp,
+        event: &impl Serialize,
     ) -> Result<(), StoreError> {
         if !actor.has_receivers {
             return Ok(());
         }
         let document = to_json(event)?;
-        let events = [(tenant, document.as_str(), event.at)];
+        let events = [(tenant, document.as_str(), at)];
         run_script!(self, |DB| {
             let mut script = Script::<DB>::new();
             push_new(&mut script, &events);
@@ -231,7 +263,7 @@ impl Tx {
         })?;
         let mut stored = Vec::with_capacity(rows.len());
         for (sequence, document) in rows {
-            match serde_json::from_str::<StoredEvent>(&document) {
+            match StoredEvent::read(&document) {
                 Ok(event) => stored.push((sequence, event)),
                 // Skipped, so that it does not delay the others. It is deleted with old events.
                 Err(error) => tracing::error!(%error, sequence, "an event cannot be read"),
@@ -252,10 +284,7 @@ impl Tx {
         tenant: Tenant,
         events: &mut [(i64, StoredEvent)],
     ) -> Result<(), StoreError> {
-        let created = || {
-            let stored = events.iter().map(|(_, stored)| stored);
-            stored.filter(|stored| stored.kind == EventKind::Created)
-        };
+        let created = || events.iter().filter_map(|(_, stored)| stored.created());
         let services: HashSet<Uuid> = created()
             .flat_map(|stored| stored.change.service_ids.iter().map(|id| id.0))
             .collect();
@@ -266,7 +295,9 @@ impl Tx {
             self.references(SERVICES, tenant, services).await?;
         let hosts: HashMap<HostId, HostRef> = self.references(HOSTS, tenant, hosts).await?;
         for (_, stored) in events {
-            if stored.kind == EventKind::Created {
+            if let StoredEvent::Change(stored) = stored
+                && stored.kind == EventKind::Created
+            {
                 let ids = stored.change.service_ids.iter();
                 let found = ids.filter_map(|id| services.get(id).cloned()).collect();
                 stored.change.set_services(found);

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use changelog_core::{
-    ChangeId, Event, EventKind, MailMode, RiskLevel, ServiceId, Timestamp, UserId,
+    ChangeId, Event, EventKind, EventOfChange, MailMode, RiskLevel, ServiceId, Timestamp, UserId,
 };
 use chrono::TimeDelta;
 use sqlx::types::{Text, Uuid};
@@ -132,7 +132,7 @@ struct Subscriber {
 }
 
 /// The events to notify of, by person and change, with the way to mail them.
-type Matches<'e> = BTreeMap<(UserId, ChangeId), (&'e Event, MailMode)>;
+type Matches<'e> = BTreeMap<(UserId, ChangeId), (&'e EventOfChange, MailMode)>;
 
 impl Database {
     /// Lists the notifications of a person: the unread ones, then the read ones, each
@@ -168,7 +168,8 @@ impl Tx {
         events: &[&Event],
         now: Timestamp,
     ) -> Result<usize, StoreError> {
-        let services = events.iter().flat_map(|event| &event.change.service_ids);
+        let changes = || events.iter().filter_map(|event| event.of_change());
+        let services = changes().flat_map(|event| &event.change.service_ids);
         let services: BTreeSet<Uuid> = services.map(|id| id.0).collect();
         if services.is_empty() {
             return Ok(events.len());
@@ -182,8 +183,7 @@ impl Tx {
             return Ok(events.len());
         }
         let (new, taken) = matching(events, &subscribers);
-        let names: HashMap<Uuid, String> = events
-            .iter()
+        let names: HashMap<Uuid, String> = changes()
             .map(|event| (event.id, service_names(event)))
             .collect();
         let rows: Vec<[Value<'_>; 12]> = new
@@ -274,6 +274,9 @@ fn matching<'e>(events: &[&'e Event], subscribers: &[Subscriber]) -> (Matches<'e
             break;
         }
         taken += 1;
+        let Some(event) = event.of_change() else {
+            continue;
+        };
         let change = &event.change;
         let services = change.service_ids.iter();
         for subscriber in services.filter_map(|id| of_service.get(id)).flatten() {
@@ -306,7 +309,7 @@ fn select_subscribers<DB: Dialect>(tenant: Tenant, services: Vec<Uuid>) -> Query
 fn row<'r>(
     tenant: Tenant,
     user: UserId,
-    event: &'r Event,
+    event: &'r EventOfChange,
     names: &'r HashMap<Uuid, String>,
     mail: &'r MailMode,
 ) -> [Value<'r>; 12] {
@@ -329,7 +332,7 @@ fn row<'r>(
     ]
 }
 
-fn service_names(event: &Event) -> String {
+fn service_names(event: &EventOfChange) -> String {
     let services = event.change.all_services().iter();
     let names: Vec<&str> = services.map(|service| service.name.as_str()).collect();
     names.join(", ").chars().take(MAX_SERVICE_CHARS).collect()

@@ -10,7 +10,7 @@ use sqlx::types::{Text, Uuid};
 use super::activity::Entry;
 use super::engine::{execute, on, read};
 use super::sessions::hash;
-use super::{Actor, Database, StoreError, Tenant, Tx};
+use super::{Actor, Database, Reporter, StoreError, Tenant, Tx};
 
 /// The most sources of an organization.
 pub const MAX_SOURCES: usize = 100;
@@ -466,6 +466,8 @@ impl Tx {
                 .bind(source.tenant.uuid())
                 .bind(source.id.0)
         )?;
+        self.forget_rhythm(source.tenant, Reporter::Source(source.id))
+            .await?;
         let entry = source.entry(Action::Deleted, Map::new());
         self.record(source.tenant, actor, entry, now).await
     }

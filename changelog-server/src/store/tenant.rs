@@ -8,7 +8,7 @@ use sqlx::types::Uuid;
 
 /// The organization that a request acts in. Only the store makes one, when it
 /// finds a key, a session or an organization.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Tenant(pub(super) OrganizationId);
 
 impl Tenant {
@@ -56,7 +56,7 @@ impl Actor {
     }
 
     /// Returns the author of what the actor records; `None` for the operator.
-    pub(super) fn author(&self) -> Option<Author> {
+    pub(crate) fn author(&self) -> Option<Author> {
         let author = |kind, id, name: &str| Author {
             kind,
             name: name.to_owned(),

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use changelog_client::{Client, ErrorKind, KeyInfo, Probe};
 use changelog_core::api_key::{is_well_formed, mask};
-use changelog_core::{Host, Service, Timestamp};
+use changelog_core::{CoveredSource, Host, Service, Timestamp};
 use chrono::TimeDelta;
 use secrecy::ExposeSecret;
 
@@ -88,6 +88,7 @@ async fn examine(app: &App, report: &mut Report) {
         clock::check(ahead, report);
     }
     names(app, report).await;
+    coverage(app, report).await;
     spooled(&url.value, report);
 }
 
@@ -111,14 +112,52 @@ fn proxy(client: &Client, report: &mut Report) {
     }
 }
 
+/// Returns a client, unless a check has failed.
+fn working_client(app: &App, report: &Report) -> Option<Client> {
+    let has_failed = |check: &Check| check.verdict == Verdict::Failed;
+    if report.checks.iter().any(has_failed) {
+        return None;
+    }
+    app.client().ok()
+}
+
+/// Checks whether the sources and the keys that record changes are heard as often as usual.
+async fn coverage(app: &App, report: &mut Report) {
+    let Some(client) = working_client(app, report) else {
+        return;
+    };
+    let request = client.changes().around().window_minutes(1).limit(1);
+    let coverage = match request.send().await {
+        Ok(around) => around.coverage,
+        Err(error) => return report.fail("coverage", &error.into()),
+    };
+    for gap in coverage.open_gaps() {
+        report.warn(
+            "coverage",
+            format!("{} has been silent since {}", gap.name, gap.since),
+            "check that it still sends; if nothing is expected of it any more, turn the source \
+             off or revoke the key",
+        );
+    }
+    let learning = |one: &&CoveredSource| one.expected_by.is_none();
+    let learning = coverage.sources.iter().filter(learning).count();
+    let silent = coverage.open_gaps().count();
+    let in_time = coverage.sources.len().saturating_sub(learning + silent);
+    if in_time + learning > 0 {
+        let found = format!(
+            "of the sources and keys, {in_time} are heard as often as usual, and of {learning} it \
+             is not known yet how often that is"
+        );
+        report.ok("coverage", found);
+    }
+}
+
 /// Checks that the services and hosts of the settings exist: a change without these flags
 /// is for them.
 async fn names(app: &App, report: &mut Report) {
-    let has_failed = |check: &Check| check.verdict == Verdict::Failed;
-    if report.checks.iter().any(has_failed) {
+    let Some(client) = working_client(app, report) else {
         return;
-    }
-    let Ok(client) = app.client() else { return };
+    };
     let defaults = &app.config.defaults;
     if let Some(name) = names::non_empty(defaults.service.as_deref())
         && let Err(failure) = names::resolve::<Service>(&client, name, Missing::Refuse).await

@@ -14,6 +14,7 @@ mod tests;
 use serde::{Deserialize, Serialize};
 
 use super::{Change, ServiceRef};
+use crate::coverage::Coverage;
 use crate::host::Environment;
 use crate::time::Timestamp;
 use crate::wire_enum::wire_enum;
@@ -108,6 +109,8 @@ pub struct Around {
     pub complete: bool,
     /// Where the changes of the window were made.
     pub facets: AroundFacets,
+    /// What is heard from now, and the gaps of the window.
+    pub coverage: Coverage,
 }
 
 /// How many changes of a window there are by service and environment; planned changes

@@ -28,12 +28,19 @@ use secrets::Secrets;
 /// most [`REQUEST_TIMEOUT`](super::http::REQUEST_TIMEOUT).
 pub async fn send(http: &ReceiverClient, kind: &ConnectionKind, message: &Message<'_>) -> Attempt {
     let started = Instant::now();
-    let outcome = match kind {
-        ConnectionKind::Webhook => webhook::send(http, message).await,
-        ConnectionKind::Slack => slack::send(http, message).await,
-        ConnectionKind::Teams => teams::send(http, message).await,
-        ConnectionKind::Grafana => grafana::send(http, message).await,
-        ConnectionKind::PagerDuty => pagerduty::send(http, message).await,
+    let outcome = match (kind, message.event) {
+        (ConnectionKind::Webhook, _) => webhook::send(http, message).await,
+        (ConnectionKind::Slack, _) => slack::send(http, message).await,
+        (ConnectionKind::Teams, _) => teams::send(http, message).await,
+        (ConnectionKind::Grafana, Event::Change(event)) => {
+            grafana::send(http, message, event).await
+        }
+        (ConnectionKind::PagerDuty, Event::Change(event)) => {
+            pagerduty::send(http, message, event).await
+        }
+        (ConnectionKind::Grafana | ConnectionKind::PagerDuty, Event::Source(_)) => {
+            Outcome::nothing_to_send()
+        }
         _ => Outcome::refused(format!("This server cannot send to {}.", kind.label())),
     };
     let secrets = Secrets::of(message.target);
@@ -52,14 +59,16 @@ pub async fn send(http: &ReceiverClient, kind: &ConnectionKind, message: &Messag
 /// Returns whether connections of a kind send an event at all, if their filter lets it
 /// through.
 pub fn takes(kind: &ConnectionKind, event: &Event) -> bool {
-    match kind {
+    match (kind, event) {
         // A change event of PagerDuty can be neither updated nor recognized again.
-        ConnectionKind::PagerDuty => event.ends_the_change(),
+        (ConnectionKind::PagerDuty, Event::Change(event)) => event.ends_the_change(),
         // What has not happened does not explain a graph; what is planned again is removed.
-        ConnectionKind::Grafana => {
+        (ConnectionKind::Grafana, Event::Change(event)) => {
             event.change.status != Status::Planned || event.kind != EventKind::Created
         }
-        ConnectionKind::Unknown(_) => false,
+        // They know of changes only.
+        (ConnectionKind::PagerDuty | ConnectionKind::Grafana, Event::Source(_)) => false,
+        (ConnectionKind::Unknown(_), _) => false,
         _ => true,
     }
 }

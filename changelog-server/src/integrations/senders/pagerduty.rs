@@ -1,7 +1,7 @@
 //! Change events of PagerDuty, sent once when a change has ended: they can be neither
 //! updated nor recognized again.
 
-use changelog_core::Change;
+use changelog_core::{Change, EventOfChange};
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
@@ -16,7 +16,11 @@ pub const DEFAULT_URL: &str = "https://events.pagerduty.com/v2/change/enqueue";
 /// The limit on the characters of a summary.
 const MAX_SUMMARY_CHARS: usize = 1_024;
 
-pub(super) async fn send(http: &ReceiverClient, message: &Message<'_>) -> Outcome {
+pub(super) async fn send(
+    http: &ReceiverClient,
+    message: &Message<'_>,
+    event: &EventOfChange,
+) -> Outcome {
     let Some(key) = &message.target.token else {
         return Outcome::disabled("The connection has no integration key.");
     };
@@ -24,7 +28,10 @@ pub(super) async fn send(http: &ReceiverClient, message: &Message<'_>) -> Outcom
         "" => DEFAULT_URL,
         url => url,
     };
-    match http.send(request::post(url, &body(message, key))).await {
+    match http
+        .send(request::post(url, &body(message, event, key)))
+        .await
+    {
         Ok(response) => {
             let verdict = match response.status {
                 StatusCode::BAD_REQUEST => answer::refused_message("PagerDuty"),
@@ -36,8 +43,8 @@ pub(super) async fn send(http: &ReceiverClient, message: &Message<'_>) -> Outcom
     }
 }
 
-fn body(message: &Message<'_>, key: &str) -> Value {
-    let (event, change) = (message.event, &message.event.change);
+fn body(message: &Message<'_>, event: &EventOfChange, key: &str) -> Value {
+    let change = &event.change;
     let at = change.ended_at.unwrap_or(event.at);
     let status = change.status_label();
     let summary = match Tone::of(event) {

@@ -1,8 +1,10 @@
 //! What every chat shows of an event.
 
+use changelog_core::coverage::API_KEY_KIND;
 use changelog_core::text::printable;
 use changelog_core::{
-    AuthorType, Change, Event, EventKind, Outcome as ChangeOutcome, Status, Timestamp,
+    AuthorType, Change, Event, EventKind, EventOfChange, EventOfSource, Outcome as ChangeOutcome,
+    Status, Timestamp,
 };
 
 use crate::format;
@@ -15,7 +17,7 @@ const MAX_NAMES: usize = 5;
 /// The limit on the digits of a commit.
 const COMMIT_CHARS: usize = 12;
 
-/// How a change is doing: which color and which sign its message has. The dashboard
+/// How a change or a source is doing: which color and which sign its message has. The dashboard
 /// distinguishes the same ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tone {
@@ -26,10 +28,12 @@ pub(super) enum Tone {
     Failed,
     OutcomeUnknown,
     Deleted,
+    Silent,
+    Heard,
 }
 
 impl Tone {
-    pub(super) fn of(event: &Event) -> Self {
+    pub(super) fn of(event: &EventOfChange) -> Self {
         if event.kind == EventKind::Deleted {
             return Self::Deleted;
         }
@@ -53,11 +57,13 @@ impl Tone {
             Self::Failed => "❌",
             Self::OutcomeUnknown => "❔",
             Self::Deleted => "🗑️",
+            Self::Silent => "🔇",
+            Self::Heard => "🔊",
         }
     }
 }
 
-/// A fact about a change: a label and its value, which users may have written.
+/// A fact about a change or a source: a label and its value, which users may have written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fact {
     pub(super) label: &'static str,
@@ -69,9 +75,9 @@ pub(super) struct Fact {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Summary {
     pub(super) tone: Tone,
-    /// The title of the change.
+    /// The title of the change, or the name of the source.
     pub(super) title: String,
-    /// The page of the change.
+    /// The page of the change or the source.
     pub(super) url: String,
     /// What happened, as in `Completed, high risk`.
     pub(super) headline: String,
@@ -84,7 +90,50 @@ pub(super) struct Summary {
 
 impl Summary {
     pub(super) fn of(message: &Message<'_>) -> Self {
-        let (event, change) = (message.event, &message.event.change);
+        match message.event {
+            Event::Change(event) => Self::of_change(message, event),
+            Event::Source(event) => Self::of_source(message, event),
+        }
+    }
+
+    fn of_source(message: &Message<'_>, event: &EventOfSource) -> Self {
+        let source = &event.source;
+        let is_key = source.kind == API_KEY_KIND;
+        let since = time(source.since);
+        let (tone, headline) = match source.until {
+            None => (
+                Tone::Silent,
+                format!("Silent for longer than usual, since {since}"),
+            ),
+            Some(until) => (Tone::Heard, format!("Heard again at {}", time(until))),
+        };
+        let silence = source.until.map(|until| {
+            let length = until.to_datetime() - source.since.to_datetime();
+            Fact {
+                label: "Silence",
+                value: format!("{} since {since}", format::duration(&length)),
+            }
+        });
+        let kind = Fact {
+            label: "Kind",
+            value: line(if is_key { "API key" } else { &source.kind }),
+        };
+        Self {
+            tone,
+            title: line(&source.name),
+            url: match is_key {
+                true => format!("{}/settings/api-keys", message.dashboard),
+                false => format!("{}/settings/sources/{}", message.dashboard, source.id),
+            },
+            headline,
+            facts: [Some(kind), silence].into_iter().flatten().collect(),
+            excerpt: None,
+            byline: format!("Changes may be missing · {}", line(message.organization)),
+        }
+    }
+
+    fn of_change(message: &Message<'_>, event: &EventOfChange) -> Self {
+        let change = &event.change;
         let is_first = event.kind == EventKind::Created;
         let description = change.description.as_deref().filter(|_| is_first);
         Self {
@@ -114,7 +163,7 @@ pub(super) fn change_url(dashboard: &str, change: &Change) -> String {
 }
 
 /// Returns what happened, beginning with a capital letter.
-fn headline(event: &Event) -> String {
+fn headline(event: &EventOfChange) -> String {
     let change = &event.change;
     let status = change.status_label();
     let risk = format!("{} risk", change.risk_level);
@@ -211,7 +260,7 @@ fn author(change: &Change) -> Option<String> {
 }
 
 /// Returns who caused an event, and which fields an update changed.
-fn byline(event: &Event, organization: &str) -> String {
+fn byline(event: &EventOfChange, organization: &str) -> String {
     let verb = match event.kind {
         EventKind::Created => "Recorded",
         EventKind::Deleted => "Deleted",
@@ -321,7 +370,7 @@ pub(super) struct Group<'m> {
     pub(super) title: String,
     /// The page with the changes.
     pub(super) url: String,
-    /// The events, the latest one of each change, in order.
+    /// The events, the latest one of each change and source, in order.
     pub(super) events: Vec<&'m Event>,
 }
 
@@ -333,14 +382,24 @@ impl<'m> Group<'m> {
         }
         let mut events: Vec<&Event> = Vec::new();
         for event in std::iter::once(message.event).chain(message.grouped) {
-            events.retain(|earlier| earlier.change.id != event.change.id);
+            events.retain(|earlier| earlier.subject() != event.subject());
             events.push(event);
         }
-        let count = format::counted(events.len(), "change", "changes");
-        let mut services = message.event.change.all_services().iter();
+        let mut changes = events.iter().map(|event| event.of_change());
+        let first = changes.next().flatten();
+        let (one, many) = match changes.all(|event| event.is_some()) && first.is_some() {
+            true => ("change", "changes"),
+            false => ("event", "events"),
+        };
+        let count = format::counted(events.len(), one, many);
+        let mut services = first
+            .into_iter()
+            .flat_map(|event| event.change.all_services());
         let common = services.find(|service| {
-            let mut changes = events.iter().map(|event| &event.change);
-            changes.all(|change| change.service_ids.contains(&service.id))
+            let mut changes = events.iter().map(|event| event.of_change());
+            changes.all(|event| {
+                event.is_some_and(|event| event.change.service_ids.contains(&service.id))
+            })
         });
         let dashboard = message.dashboard;
         let (title, url) = match common {
@@ -359,6 +418,9 @@ impl<'m> Group<'m> {
 
 /// Returns whether an event makes its change a failed one, or one that was rolled back.
 pub(super) fn is_new_failure(event: &Event) -> bool {
+    let Some(event) = event.of_change() else {
+        return false;
+    };
     let is_failure = matches!(Tone::of(event), Tone::Failed | Tone::RolledBack);
     let has_changed = |name| event.changes.contains_key(name);
     is_failure && (has_changed("status") || has_changed("outcome"))

@@ -1,8 +1,8 @@
 //! The event that the test button sends.
 
 use changelog_core::{
-    Change, Differences, Environment, Event, EventKind, OrganizationId, Outcome, RiskLevel, Status,
-    Timestamp,
+    Change, Differences, Environment, Event, EventKind, EventOfChange, OrganizationId, Outcome,
+    RiskLevel, Status, Timestamp,
 };
 use chrono::TimeDelta;
 use uuid::Uuid;
@@ -42,7 +42,7 @@ pub fn test_event(organization: OrganizationId, now: Timestamp) -> Event {
         source: None,
         updated_by: None,
     };
-    Event {
+    Event::from(EventOfChange {
         id: changelog_core::ids::uuid_v7(now, None, rand::random()),
         kind: EventKind::Created,
         at: now,
@@ -51,5 +51,5 @@ pub fn test_event(organization: OrganizationId, now: Timestamp) -> Event {
         change,
         changes: Differences::new(),
         reason: None,
-    }
+    })
 }

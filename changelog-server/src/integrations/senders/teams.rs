@@ -120,9 +120,9 @@ fn grouped(message: &Message<'_>, group: &Group<'_>) -> Value {
 /// Returns the color of a line.
 fn color(tone: Tone) -> &'static str {
     match tone {
-        Tone::Completed => "Good",
+        Tone::Completed | Tone::Heard => "Good",
         Tone::Failed => "Attention",
-        Tone::RolledBack | Tone::OutcomeUnknown => "Warning",
+        Tone::RolledBack | Tone::OutcomeUnknown | Tone::Silent => "Warning",
         Tone::InProgress => "Accent",
         Tone::Planned | Tone::Deleted => "Default",
     }

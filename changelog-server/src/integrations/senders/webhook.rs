@@ -3,7 +3,9 @@
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
-use changelog_core::{Change, Differences, Event, EventKind, Timestamp};
+use changelog_core::{
+    Change, Differences, Event, EventKind, EventOfChange, SilentSource, Timestamp,
+};
 use http::Method;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use ring::hmac;
@@ -44,7 +46,7 @@ pub fn public_key(seed: &str) -> Option<String> {
 }
 
 pub(super) async fn send(http: &ReceiverClient, message: &Message<'_>) -> Outcome {
-    let id = format!("evt_{}", message.event.id.simple());
+    let id = format!("evt_{}", message.event.id().simple());
     let timestamp = message.now.millis().div_euclid(1_000).to_string();
     let body = body(message.event);
     let signed = [id.as_bytes(), timestamp.as_bytes(), &body].join(&b'.');
@@ -99,11 +101,17 @@ fn key_pair(seed: &str) -> Option<Ed25519KeyPair> {
 
 /// The body of a webhook.
 #[derive(Serialize)]
-struct Envelope<'e> {
+struct Envelope<'e, D> {
     #[serde(rename = "type")]
     kind: &'e EventKind,
     timestamp: Timestamp,
-    data: Data,
+    data: D,
+}
+
+/// Which source fell silent or was heard again.
+#[derive(Serialize)]
+struct SourceData<'e> {
+    source: &'e SilentSource,
 }
 
 /// What happened.
@@ -117,9 +125,24 @@ struct Data {
     truncated: Vec<String>,
 }
 
+/// Returns the body.
+fn body(event: &Event) -> Vec<u8> {
+    match event {
+        Event::Change(event) => body_of_change(event),
+        Event::Source(event) => Envelope {
+            kind: &event.kind,
+            timestamp: event.at,
+            data: SourceData {
+                source: &event.source,
+            },
+        }
+        .json(),
+    }
+}
+
 /// Returns the body: at most [`MAX_BODY_BYTES`] of JSON. What takes the most space and is
 /// the least needed is shortened first, and listed in `truncated`.
-fn body(event: &Event) -> Vec<u8> {
+fn body_of_change(event: &EventOfChange) -> Vec<u8> {
     let mut envelope = Envelope {
         kind: &event.kind,
         timestamp: event.at,
@@ -140,7 +163,7 @@ fn body(event: &Event) -> Vec<u8> {
     json
 }
 
-impl Envelope<'_> {
+impl<D: Serialize> Envelope<'_, D> {
     fn json(&self) -> Vec<u8> {
         // Fails for maps whose keys are not strings, which it does not have.
         serde_json::to_vec(self).unwrap_or_default()
@@ -156,7 +179,7 @@ impl Envelope<'_> {
 const NAME_BYTES: usize = 64;
 
 /// Shortens the description and the impact.
-fn shorten_texts(envelope: &mut Envelope<'_>) {
+fn shorten_texts(envelope: &mut Envelope<'_, Data>) {
     // The beginning of the description is worth more than the end of the impact.
     for (name, least_bytes) in [("description", 4_000), ("impact", 0), ("description", 0)] {
         let excess = envelope.excess();
@@ -180,7 +203,7 @@ fn shorten_texts(envelope: &mut Envelope<'_>) {
 }
 
 /// Leaves out what updates changed, the longest values first.
-fn drop_differences(envelope: &mut Envelope<'_>) {
+fn drop_differences(envelope: &mut Envelope<'_, Data>) {
     while envelope.excess() > 0 {
         let data = &mut envelope.data;
         let length =
@@ -194,7 +217,7 @@ fn drop_differences(envelope: &mut Envelope<'_>) {
 }
 
 /// Leaves out the last links.
-fn drop_links(envelope: &mut Envelope<'_>) {
+fn drop_links(envelope: &mut Envelope<'_, Data>) {
     if envelope.excess() > 0 && !envelope.data.change.links.is_empty() {
         envelope.data.truncated.push("links".to_owned());
     }
@@ -202,7 +225,7 @@ fn drop_links(envelope: &mut Envelope<'_>) {
 }
 
 /// Leaves out services, whose ids remain, and tags.
-fn drop_names(envelope: &mut Envelope<'_>) {
+fn drop_names(envelope: &mut Envelope<'_, Data>) {
     let change = &mut envelope.data.change;
     change.services.clear();
     change.tags.clear();

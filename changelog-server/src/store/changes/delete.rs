@@ -1,6 +1,6 @@
 //! Deleting changes.
 
-use changelog_core::{Action, Change, ChangeId, Differences, Event, EventKind};
+use changelog_core::{Action, Change, ChangeId, Differences, EventKind, EventOfChange};
 use chrono::{DateTime, Utc};
 use serde_json::Map;
 use sqlx::{Postgres, Sqlite};
@@ -37,7 +37,7 @@ impl Tx {
         }
         let entry = Entry::of_change(Action::Deleted, &change, Map::new());
         self.record(tenant, actor, entry, now).await?;
-        let event = Event {
+        let event = EventOfChange {
             id: new_id(now),
             kind: EventKind::Deleted,
             at: now.into(),
@@ -47,7 +47,7 @@ impl Tx {
             changes: Differences::new(),
             reason: None,
         };
-        self.record_event(tenant, actor, &event).await?;
+        self.record_event(tenant, actor, event.at, &event).await?;
         Ok(event.change)
     }
 }

@@ -1,7 +1,7 @@
 //! Updating changes.
 
 use changelog_core::{
-    Action, Change, ChangeId, ChangePatch, Differences, Event, Timestamp, Violations,
+    Action, Change, ChangeId, ChangePatch, Differences, EventOfChange, Timestamp, Violations,
 };
 use sqlx::{Postgres, Sqlite};
 
@@ -65,9 +65,9 @@ impl Tx {
         }
         let differences: Differences = serde_json::from_value(changes.clone().into())
             .map_err(|error| super::broken(&error))?;
-        let event = Event {
+        let event = EventOfChange {
             id: new_id(now),
-            kind: Event::kind_of_update(&differences),
+            kind: EventOfChange::kind_of_update(&differences),
             at: now.into(),
             actor: actor.name.clone(),
             actor_id: actor.person,
@@ -75,7 +75,7 @@ impl Tx {
             changes: differences,
             reason: patch.reason.clone(),
         };
-        self.record_event(tenant, actor, &event).await?;
+        self.record_event(tenant, actor, event.at, &event).await?;
         let mut metadata = changed(changes);
         if let Some(reason) = &patch.reason {
             metadata.insert("reason".to_owned(), reason.as_str().into());

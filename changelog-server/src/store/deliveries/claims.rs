@@ -2,11 +2,11 @@
 //!
 //! A worker claims deliveries for a limited time. Each claim counts as an attempt, and
 //! the number of attempts fences off a worker that is late: its result is ignored.
-//! A delivery is claimed only when the earlier ones of the same change are done.
+//! A delivery is claimed only when the earlier ones of the same subject are done.
 
 use std::collections::HashSet;
 
-use changelog_core::{ChangeId, ConnectionId, Event, Timestamp};
+use changelog_core::{ConnectionId, Event, Timestamp};
 use serde_json::Value as Json;
 use sqlx::types::Uuid;
 use sqlx::{FromRow, QueryBuilder};
@@ -40,7 +40,7 @@ pub struct Claim {
     pub burst: Option<String>,
     /// The event.
     pub event: Event,
-    /// What the receiver calls its message about the change.
+    /// What the receiver calls its message about the subject.
     pub reference: Option<Json>,
     /// Whether that message shows a later event already, so that this one must not replace
     /// it: an event that failed and was replayed.
@@ -50,14 +50,14 @@ pub struct Claim {
 #[derive(FromRow)]
 struct ClaimedRow {
     sequence: i64,
-    change_id: Uuid,
+    subject_id: Uuid,
     attempts: i64,
     burst: Option<String>,
 }
 
 #[derive(FromRow)]
 struct ReferenceRow {
-    change_id: Uuid,
+    subject_id: Uuid,
     reference: String,
     sequence: i64,
 }
@@ -131,7 +131,7 @@ struct Due {
     now: Timestamp,
     expiry: Timestamp,
     limit: u64,
-    /// Only those of this burst, which are one message: also several of a change.
+    /// Only those of this burst, which are one message: also several of a subject.
     burst: Option<String>,
 }
 
@@ -151,7 +151,7 @@ impl Due {
         if let Some(burst) = &self.burst {
             query.push_value(" AND d.burst = ", burst.as_str());
         }
-        // No earlier one of its change is pending, except in the same message. PostgreSQL would
+        // No earlier one of its subject is pending, except in the same message. PostgreSQL would
         // make a join of NOT EXISTS, and for a table that has just grown one that reads all that
         // is pending, for each row.
         query.push(if self.burst.is_some() {
@@ -162,7 +162,7 @@ impl Due {
         });
         DB::bind(&mut query, tenant.into());
         query.push_value(" AND e.connection_id = ", connection);
-        query.push(" AND e.change_id = d.change_id AND e.state = 'pending'");
+        query.push(" AND e.subject_id = d.subject_id AND e.state = 'pending'");
         if let Some(burst) = &self.burst {
             query.push(" AND e.sequence < d.sequence AND (e.burst IS NULL OR e.burst <> ");
             DB::bind(&mut query, burst.as_str().into());
@@ -186,7 +186,7 @@ impl Due {
         query.push_value(" AND connection_id = ", self.connection.0);
         query.push(" AND sequence");
         DB::push_in(&mut query, sequences);
-        query.push(" RETURNING sequence, change_id, attempts, burst");
+        query.push(" RETURNING sequence, subject_id, attempts, burst");
         query
     }
 }
@@ -224,19 +224,21 @@ impl Tx {
         }
         rows.sort_by_key(|row| row.sequence);
         let sequences: Vec<i64> = rows.iter().map(|row| row.sequence).collect();
-        let changes: Vec<Uuid> = rows.iter().map(|row| row.change_id).collect();
+        let subjects: Vec<Uuid> = rows.iter().map(|row| row.subject_id).collect();
         let documents: Vec<EventRow> = on!(&mut self.connection, |db| async {
             let mut query = select_events(tenant, sequences);
             query.build_query_as().fetch_all(&mut **db).await
         })?;
         let references: Vec<ReferenceRow> = on!(&mut self.connection, |db| async {
-            let mut query = select_references(tenant, connection, changes);
+            let mut query = select_references(tenant, connection, subjects);
             query.build_query_as().fetch_all(&mut **db).await
         })?;
         let mut claims = Vec::with_capacity(rows.len());
         for row in rows {
             let found = documents.iter().find(|one| one.sequence == row.sequence);
-            let known = references.iter().find(|one| one.change_id == row.change_id);
+            let known = references
+                .iter()
+                .find(|one| one.subject_id == row.subject_id);
             if let Some(Ok(event)) = found.map(|one| events::parse(&one.document)) {
                 claims.push(Claim {
                     sequence: row.sequence,
@@ -254,18 +256,18 @@ impl Tx {
         Ok(claims)
     }
 
-    /// Returns those of some changes that a receiver has messages about, which it can edit.
-    pub async fn posted_changes(
+    /// Returns those of some subjects that a receiver has messages about, which it can edit.
+    pub async fn posted_subjects(
         &mut self,
         tenant: Tenant,
         connection: ConnectionId,
-        changes: Vec<Uuid>,
-    ) -> Result<HashSet<ChangeId>, StoreError> {
+        subjects: Vec<Uuid>,
+    ) -> Result<HashSet<Uuid>, StoreError> {
         let rows: Vec<ReferenceRow> = on!(&mut self.connection, |db| async {
-            let mut query = select_references(tenant, connection, changes);
+            let mut query = select_references(tenant, connection, subjects);
             query.build_query_as().fetch_all(&mut **db).await
         })?;
-        Ok(rows.into_iter().map(|row| row.change_id.into()).collect())
+        Ok(rows.into_iter().map(|row| row.subject_id).collect())
     }
 
     /// Gives up claims that expire at a time, of deliveries that were not sent: they are due
@@ -336,14 +338,14 @@ fn select_events<DB: Dialect>(tenant: Tenant, sequences: Vec<i64>) -> QueryBuild
 fn select_references<DB: Dialect>(
     tenant: Tenant,
     connection: ConnectionId,
-    changes: Vec<Uuid>,
+    subjects: Vec<Uuid>,
 ) -> QueryBuilder<DB> {
     let mut query = QueryBuilder::new(
-        "SELECT change_id, reference, sequence FROM receiver_messages WHERE organization_id = ",
+        "SELECT subject_id, reference, sequence FROM receiver_messages WHERE organization_id = ",
     );
     DB::bind(&mut query, tenant.uuid().into());
     query.push_value(" AND connection_id = ", connection.0);
-    query.push(" AND change_id");
-    DB::push_in_ids(&mut query, changes);
+    query.push(" AND subject_id");
+    DB::push_in_ids(&mut query, subjects);
     query
 }

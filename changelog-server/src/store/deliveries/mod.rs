@@ -64,8 +64,8 @@ DELETE FROM deliveries WHERE (organization_id, connection_id, sequence) IN
 
 /// Deletes 1,000 references that no event has used for the time to keep them.
 pub(super) const PURGE_REFERENCES: &str = "
-DELETE FROM receiver_messages WHERE (organization_id, connection_id, change_id) IN
-    (SELECT organization_id, connection_id, change_id FROM receiver_messages
+DELETE FROM receiver_messages WHERE (organization_id, connection_id, subject_id) IN
+    (SELECT organization_id, connection_id, subject_id FROM receiver_messages
      WHERE updated_at < $1 ORDER BY updated_at LIMIT 1000)";
 
 /// How long receivers' names of their messages are kept after their last use.

@@ -1,6 +1,6 @@
 //! Queues deliveries.
 
-use changelog_core::{ChangeId, ConnectionId, ServiceId, Timestamp};
+use changelog_core::{ConnectionId, ServiceId, Timestamp};
 use sqlx::QueryBuilder;
 use sqlx::types::Uuid;
 
@@ -18,9 +18,9 @@ pub struct NewDelivery {
     pub connection: ConnectionId,
     /// The place of the event.
     pub sequence: i64,
-    /// The change of the event.
-    pub change: ChangeId,
-    /// The first service of the change.
+    /// What the event is about.
+    pub subject: Uuid,
+    /// The first service of the change, if it is about one.
     pub service: Option<ServiceId>,
     /// When it is due.
     pub due: Timestamp,
@@ -64,7 +64,7 @@ fn insert<DB: Dialect>(tenant: Tenant, deliveries: &[NewDelivery], now: Timestam
                 tenant.uuid().into(),
                 new.connection.0.into(),
                 new.sequence.into(),
-                new.change.0.into(),
+                new.subject.into(),
                 new.service.map(|id| id.0).into(),
                 DeliveryState::Pending.as_str().into(),
                 0.into(),
@@ -78,7 +78,7 @@ fn insert<DB: Dialect>(tenant: Tenant, deliveries: &[NewDelivery], now: Timestam
         .collect();
     let mut script = Script::new();
     script.insert(
-        "INSERT INTO deliveries (organization_id, connection_id, sequence, change_id, service_id, \
+        "INSERT INTO deliveries (organization_id, connection_id, sequence, subject_id, service_id, \
          state, attempts, next_at, earliest_at, is_claimed, burst, created_at) ",
         &rows,
         " ON CONFLICT DO NOTHING",

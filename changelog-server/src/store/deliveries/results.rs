@@ -1,6 +1,6 @@
 //! Records what became of attempts.
 
-use changelog_core::{ChangeId, ConnectionId, Timestamp};
+use changelog_core::{ConnectionId, Timestamp};
 use serde_json::Value as Json;
 use sqlx::types::Uuid;
 
@@ -26,8 +26,8 @@ WHERE organization_id = $1 AND connection_id = $2 AND state = 'pending' AND is_c
 pub struct Finished {
     /// The place of the event.
     pub sequence: i64,
-    /// The change of the event.
-    pub change: ChangeId,
+    /// What the event is about.
+    pub subject: Uuid,
     /// The number of the attempt.
     pub attempt: i64,
     /// What follows.
@@ -46,7 +46,7 @@ pub struct Finished {
     pub answer: String,
     /// Why it failed, in a sentence for people.
     pub reason: Option<String>,
-    /// What the receiver calls its message about the change from now on.
+    /// What the receiver calls its message about the subject from now on.
     pub reference: Option<Json>,
 }
 
@@ -171,15 +171,15 @@ fn finish<DB: Dialect>(
     );
     let references: Vec<(Uuid, String, &Finished)> = finished
         .iter()
-        .filter_map(|done| Some((done.change.0, done.reference.as_ref()?.to_string(), done)))
+        .filter_map(|done| Some((done.subject, done.reference.as_ref()?.to_string(), done)))
         .collect();
     let rows: Vec<[Value<'_>; 6]> = references
         .iter()
-        .map(|(change, reference, done)| {
+        .map(|(subject, reference, done)| {
             [
                 tenant.uuid().into(),
                 connection.0.into(),
-                (*change).into(),
+                (*subject).into(),
                 reference.as_str().into(),
                 done.sequence.into(),
                 done.at.millis().into(),
@@ -188,9 +188,9 @@ fn finish<DB: Dialect>(
         .collect();
     script.insert(
         "INSERT INTO receiver_messages \
-         (organization_id, connection_id, change_id, reference, sequence, updated_at) ",
+         (organization_id, connection_id, subject_id, reference, sequence, updated_at) ",
         &rows,
-        " ON CONFLICT (organization_id, connection_id, change_id) DO UPDATE SET \
+        " ON CONFLICT (organization_id, connection_id, subject_id) DO UPDATE SET \
          reference = excluded.reference, sequence = excluded.sequence, \
          updated_at = excluded.updated_at WHERE receiver_messages.sequence <= excluded.sequence",
     );

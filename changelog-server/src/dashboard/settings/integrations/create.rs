@@ -24,7 +24,6 @@ struct NewPage<'a> {
     /// The kind that was chosen.
     kind: Option<&'static OfferedKind>,
     form: Form,
-    events: [(&'static str, &'static str); 4],
     /// The id in the form.
     new_id: Uuid,
 }
@@ -55,7 +54,6 @@ fn form_page(
         kind,
         new_id: one_time::id_in(&form, app.now()),
         form,
-        events: form::events(),
     };
     page::render(status, &page)
 }

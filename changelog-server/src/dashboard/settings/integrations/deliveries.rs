@@ -1,6 +1,6 @@
 //! The last deliveries of a connection.
 
-use changelog_core::{EventKind, Timestamp};
+use changelog_core::{Event, EventKind, Timestamp};
 use chrono::TimeDelta;
 
 use super::kinds::{OfferedKind, kind_of};
@@ -72,12 +72,13 @@ impl Row {
         let event = delivery.event.as_ref();
         Self {
             sequence: delivery.sequence,
-            event: event.map_or_else(String::new, |event| summary::event(&event.kind).to_owned()),
+            event: event.map_or_else(String::new, |event| summary::event(event.kind()).to_owned()),
             title: event.map_or_else(
                 || "An event that can no longer be read".to_owned(),
-                |event| format::visible(&event.change.title),
+                |event| format::visible(event.title()),
             ),
             address: event
+                .and_then(Event::of_change)
                 .filter(|event| event.kind != EventKind::Deleted)
                 .map(|event| format!("/changes/{}", event.change.id)),
             state,

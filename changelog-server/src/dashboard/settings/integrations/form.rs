@@ -41,8 +41,15 @@ const SERVICES: &str = "service_ids";
 const SEVERAL: [&str; 4] = [EVENTS, "environments", "statuses", "any_risk_in"];
 
 /// The kinds of events with their labels.
-pub(super) fn events() -> [(&'static str, &'static str); 4] {
-    let labels = ["Recorded", "Edited", "Status changed", "Deleted"];
+pub(super) fn events() -> [(&'static str, &'static str); 6] {
+    let labels = [
+        "Recorded",
+        "Edited",
+        "Status changed",
+        "Deleted",
+        "Source silent",
+        "Source heard again",
+    ];
     std::array::from_fn(|index| (EventKind::WORDS[index], labels[index]))
 }
 
@@ -88,10 +95,7 @@ fn set_filter(form: &mut Form, filter: &EventFilter, services: &[(ServiceId, Str
         found.map_or_else(|| id.to_string(), |(_, name)| name.clone())
     };
     let names: Vec<String> = filter.service_ids.iter().map(name_of).collect();
-    let events = match &filter.events[..] {
-        [] => EventKind::WORDS.join(","),
-        some => words(some),
-    };
+    let events = words(&filter.kinds());
     let risk = filter.min_risk.as_ref().map(ToString::to_string);
     for (name, value) in [
         (EVENTS, events),
@@ -115,7 +119,7 @@ pub(super) async fn read_new(
 ) -> Result<NewConnection, StoreError> {
     let form = prepared(app, tenant, kind, form).await?;
     let mut new: NewConnection = form.create(FIELDS, app.now().into()).await?;
-    drop_all_events(&mut new.filter);
+    new.filter.simplify();
     check_address(app, &new.receiver).await?;
     Ok(new)
 }
@@ -184,7 +188,7 @@ pub(super) async fn read_patch(
             *value = Some(String::new());
         }
     }
-    drop_all_events(&mut patch.filter);
+    patch.filter.simplify();
     Ok(patch)
 }
 
@@ -205,16 +209,6 @@ async fn prepared(
     }
     named::resolve_services(&app.store, tenant, &mut form, SERVICES, MAX_FILTER_VALUES).await?;
     Ok(form)
-}
-
-/// All kinds of events are no condition.
-fn drop_all_events(filter: &mut EventFilter) {
-    if EventKind::ALL
-        .iter()
-        .all(|kind| filter.events.contains(kind))
-    {
-        filter.events.clear();
-    }
 }
 
 /// Returns a form that is shown again, without its secrets.
@@ -280,7 +274,7 @@ mod tests {
             events: EventKind::ALL.to_vec(),
             ..EventFilter::default()
         };
-        drop_all_events(&mut filter);
+        filter.simplify();
         assert_eq!(filter, EventFilter::default());
     }
 }

@@ -45,7 +45,6 @@ struct ItemPage<'a> {
     shown: Shown,
     message: &'static str,
     form: Form,
-    events: [(&'static str, &'static str); 4],
     deliveries: Deliveries,
 }
 
@@ -133,7 +132,6 @@ pub(super) async fn show(
         message: message(&request.query_form()),
         shown,
         form,
-        events: form::events(),
         deliveries,
         connection,
     };

@@ -1,6 +1,8 @@
 //! The kinds of connections, as people choose them.
 
-use changelog_core::ConnectionKind;
+use changelog_core::{ConnectionKind, EventKind};
+
+use super::form;
 
 /// A kind and what it needs.
 pub(super) struct OfferedKind {
@@ -159,6 +161,17 @@ impl OfferedKind {
     /// Returns whether people choose the kinds of events. PagerDuty is sent a change once.
     pub(super) fn takes_events(&self) -> bool {
         self.kind != ConnectionKind::PagerDuty
+    }
+
+    /// Returns the kinds of events that people choose from, with their labels. Grafana shows
+    /// changes only.
+    pub(super) fn events(&self) -> Vec<(&'static str, &'static str)> {
+        let has = |kind: &EventKind| self.kind != ConnectionKind::Grafana || !kind.is_of_source();
+        let kinds = form::events().into_iter().zip(EventKind::ALL);
+        kinds
+            .filter(|(_, kind)| has(kind))
+            .map(|(labelled, _)| labelled)
+            .collect()
     }
 
     /// Returns what a delivery that the receiver has taken is called.

@@ -6,7 +6,7 @@ mod resources;
 
 use changelog_core::change::annotation::{self, Annotated};
 use changelog_core::text::printable;
-use changelog_core::{EventKind, Status};
+use changelog_core::{EventKind, EventOfChange, Status};
 use http::StatusCode;
 use serde_json::Value;
 
@@ -32,8 +32,8 @@ struct Region {
 }
 
 impl Region {
-    fn of(message: &Message<'_>) -> Option<Self> {
-        let change = &message.event.change;
+    fn of(message: &Message<'_>, event: &EventOfChange) -> Option<Self> {
+        let change = &event.change;
         let link = change_url(message.dashboard, change);
         let annotated = Annotated::new(change, link);
         let annotation = annotation::annotations(vec![annotated], 1).pop()?;
@@ -75,28 +75,36 @@ trait Writer {
     async fn delete(&self, reference: &Value) -> Result<Outcome, SendError>;
 }
 
-pub(super) async fn send(http: &ReceiverClient, message: &Message<'_>) -> Outcome {
+pub(super) async fn send(
+    http: &ReceiverClient,
+    message: &Message<'_>,
+    event: &EventOfChange,
+) -> Outcome {
     let Some(token) = &message.target.token else {
         return Outcome::disabled("The connection has no token of a service account.");
     };
     let api = Api {
         http,
         message,
+        event,
         token,
         base: message.target.url.trim_end_matches('/'),
     };
     let sent = match &message.target.grafana_namespace {
-        Some(namespace) => write(&resources::Resources { api, namespace }, message).await,
-        None => write(&annotations::Annotations { api }, message).await,
+        Some(namespace) => write(&resources::Resources { api, namespace }, message, event).await,
+        None => write(&annotations::Annotations { api }, message, event).await,
     };
     sent.unwrap_or_else(|error| Outcome::failed(&error))
 }
 
-async fn write(writer: &impl Writer, message: &Message<'_>) -> Result<Outcome, SendError> {
-    let event = message.event;
+async fn write(
+    writer: &impl Writer,
+    message: &Message<'_>,
+    event: &EventOfChange,
+) -> Result<Outcome, SendError> {
     // What has not happened does not explain a graph.
     let is_shown = event.kind != EventKind::Deleted && event.change.status != Status::Planned;
-    let region = Region::of(message).filter(|_| is_shown);
+    let region = Region::of(message, event).filter(|_| is_shown);
     match (message.reference, region) {
         (Some(reference), Some(region)) => {
             let outcome = writer.update(reference, &region).await?;
@@ -124,6 +132,7 @@ async fn write(writer: &impl Writer, message: &Message<'_>) -> Result<Outcome, S
 struct Api<'a> {
     http: &'a ReceiverClient,
     message: &'a Message<'a>,
+    event: &'a EventOfChange,
     token: &'a str,
     /// The address of Grafana, without a slash at the end.
     base: &'a str,

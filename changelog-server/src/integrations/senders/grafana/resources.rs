@@ -28,7 +28,7 @@ impl Resources<'_> {
     }
 
     fn name(&self) -> String {
-        format!("change-{}", self.api.message.event.change.id)
+        format!("change-{}", self.api.event.change.id)
     }
 
     fn url(&self) -> String {

@@ -92,7 +92,7 @@ impl Call<'_> {
         let Some(channel) = &self.message.target.channel else {
             return Outcome::disabled("The connection has no Slack channel.");
         };
-        if self.message.event.kind == EventKind::Deleted && !is_grouped {
+        if *self.message.event.kind() == EventKind::Deleted && !is_grouped {
             // Nobody has read of it here.
             return Outcome::nothing_to_send();
         }
