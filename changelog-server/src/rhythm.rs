@@ -48,11 +48,13 @@ impl Rhythm {
         rhythm
     }
 
-    /// Records that something was heard. Times may come in any order.
-    pub(crate) fn hear(&mut self, at: Timestamp) {
+    /// Records that something was heard. Times may come in any order. Returns whether it
+    /// changes what is known.
+    pub(crate) fn hear(&mut self, at: Timestamp) -> bool {
         let hour = hour_of(at);
-        if hour <= self.last - HOURS {
-            return;
+        let is_known = hour <= self.last && self.is_heard(hour);
+        if hour <= self.last - HOURS || is_known {
+            return false;
         }
         for forgotten in (self.last + 1..=hour).rev().take(BYTES * 8) {
             self.set(forgotten, false);
@@ -60,6 +62,7 @@ impl Rhythm {
         self.set(hour, true);
         self.first = self.first.min(hour);
         self.last = self.last.max(hour);
+        true
     }
 
     /// Returns when something is to be heard again at the latest, or `None` without a rhythm:
@@ -143,7 +146,7 @@ mod tests {
     use super::*;
 
     /// A Monday, 00:00 UTC.
-    const MONDAY: i64 = 20_050 * 24 + 4 * 24;
+    const MONDAY: i64 = 20_052 * 24;
 
     fn at(hour: i64) -> Timestamp {
         Timestamp::from_millis(hour * MILLIS + 20 * 60_000)
@@ -153,7 +156,9 @@ mod tests {
     fn heard(hours: impl IntoIterator<Item = i64>) -> Rhythm {
         let mut hours = hours.into_iter().map(|hour| at(MONDAY + hour));
         let mut rhythm = Rhythm::new(hours.next().expect("an hour"));
-        hours.for_each(|at| rhythm.hear(at));
+        hours.for_each(|at| {
+            rhythm.hear(at);
+        });
         Rhythm::from_bytes(&rhythm.to_bytes()).expect("the same")
     }
 
@@ -237,7 +242,7 @@ mod tests {
         assert_eq!(expected(&rhythm), None);
         rhythm.hear(at(MONDAY));
         assert_eq!(rhythm.first, MONDAY + 9);
-        assert!(!rhythm.is_heard(MONDAY));
+        assert!(!rhythm.is_heard(MONDAY + 9));
         assert_eq!(Rhythm::from_bytes(&[1; 20]), None);
     }
 }

@@ -156,6 +156,17 @@ impl From<HeardRow> for Heard {
     }
 }
 
+impl From<(Reporter, OneRow)> for Heard {
+    fn from((reporter, row): (Reporter, OneRow)) -> Self {
+        Self {
+            reporter,
+            last_seen_at: Timestamp::from_millis(row.last_seen_at),
+            expected_by: row.expected_by.map(Timestamp::from_millis),
+            gaps: read_gaps(&row.gaps),
+        }
+    }
+}
+
 fn read_gaps(json: &str) -> Vec<(Timestamp, Timestamp)> {
     let gaps: Vec<(i64, i64)> = serde_json::from_str(json).unwrap_or_default();
     let times = |(since, until)| (Timestamp::from_millis(since), Timestamp::from_millis(until));
@@ -235,28 +246,28 @@ impl Tx {
         reporter: Reporter,
         times: &[Timestamp],
     ) -> Result<Option<Timestamp>, StoreError> {
-        let (Some(first), Some(last)) = (times.iter().min(), times.iter().max()) else {
+        let mut times = times.to_vec();
+        times.sort_unstable();
+        let Some(first) = times.first() else {
             return Ok(None);
         };
         let row: Option<OneRow> = on!(&mut self.connection, |db| sqlx::query_as(SELECT_ONE)
             .bind(tenant.uuid())
             .bind(reporter.id())
             .fetch_optional(&mut **db))?;
-        let known = row.as_ref().and_then(|row| Rhythm::from_bytes(&row.rhythm));
-        let mut rhythm = known.unwrap_or_else(|| Rhythm::new(*first));
-        times.iter().for_each(|at| rhythm.hear(*at));
-        let before = row
-            .as_ref()
-            .map(|row| Timestamp::from_millis(row.last_seen_at));
-        let last = before.map_or(*last, |before| before.max(*last));
-        let mut gaps = row
-            .as_ref()
-            .map_or_else(Vec::new, |row| read_gaps(&row.gaps));
-        let expected_by = row.as_ref().and_then(|row| row.expected_by);
-        let is_late = expected_by.is_some_and(|expected| last.millis() > expected);
-        if let Some(before) = before.filter(|_| is_late) {
-            let ended = times.iter().filter(|at| **at > before).min();
-            gaps.push((before, ended.copied().unwrap_or(last)));
+        let missed = row.as_ref().filter(|row| row.is_missed == 1);
+        let missed = missed.map(|row| Timestamp::from_millis(row.last_seen_at));
+        let known = row.and_then(|row| Some((Rhythm::from_bytes(&row.rhythm)?, row)));
+        let (mut rhythm, mut heard) = match known {
+            Some((rhythm, row)) => (rhythm, Heard::from((reporter, row))),
+            None => (Rhythm::new(*first), Heard::first(reporter, *first)),
+        };
+        for at in &times {
+            heard.hear(*at);
+            // It depends on the hours only.
+            if rhythm.hear(*at) || heard.expected_by.is_none() {
+                heard.expected_by = rhythm.expected_by();
+            }
         }
         execute!(
             self,
@@ -264,13 +275,12 @@ impl Tx {
                 .bind(tenant.uuid())
                 .bind(reporter.id())
                 .bind(i64::from(matches!(reporter, Reporter::Key(_))))
-                .bind(last.millis())
+                .bind(heard.last_seen_at.millis())
                 .bind(rhythm.to_bytes())
-                .bind(rhythm.expected_by().map(Timestamp::millis))
-                .bind(write_gaps(&gaps))
+                .bind(heard.expected_by.map(Timestamp::millis))
+                .bind(write_gaps(&heard.gaps))
         )?;
-        let was_missed = row.is_some_and(|row| row.is_missed == 1);
-        Ok(before.filter(|_| was_missed && is_late))
+        Ok(missed.filter(|since| heard.last_seen_at > *since))
     }
 
     /// Records that one was reported as missed. Returns `false` if it was before, or was

@@ -24,7 +24,7 @@ use changelog_tests::{Organization, Postgres, TestApp, send, text};
 const PARTITIONS: usize = 8;
 
 /// Statements that need the rows of all organizations, and why.
-const EXCEPTIONS: [(&str, &str); 15] = [
+const EXCEPTIONS: [(&str, &str); 16] = [
     (
         "DELETE FROM idempotency WHERE (organization_id, scope) IN",
         "deletes the oldest expired rows, every ten minutes",
@@ -38,7 +38,7 @@ const EXCEPTIONS: [(&str, &str); 15] = [
         "the same",
     ),
     (
-        "DELETE FROM receiver_messages WHERE (organization_id, connection_id, change_id) IN",
+        "DELETE FROM receiver_messages WHERE (organization_id, connection_id, subject_id) IN",
         "the same",
     ),
     (
@@ -81,6 +81,10 @@ const EXCEPTIONS: [(&str, &str); 15] = [
     (
         "SELECT organization_id, source_id, key_hash FROM source_operations WHERE closes_at",
         "finds the sessions of calls that are over, every ten seconds",
+    ),
+    (
+        "SELECT organization_id, id, is_key, last_seen_at FROM rhythms WHERE is_missed",
+        "finds what has fallen silent, every ten seconds",
     ),
 ];
 

@@ -29,7 +29,7 @@ const FUNCTIONS: [&str; 4] = [
 
 /// 20,000 organizations, each with a person, a key and a session; fifty of them also have
 /// services, hosts and changes. PostgreSQL scans small tables, so no table is small.
-const OTHER_ORGANIZATIONS: [&str; 24] = [
+const OTHER_ORGANIZATIONS: [&str; 25] = [
     "CREATE UNLOGGED TABLE others AS
         SELECT n, id_at(1600000000000 + n, n, n * 7919) AS organization_id,
             id_at(1600000000000 + n, n, n) AS id, sha256(n::text::bytea) AS hash,
@@ -65,13 +65,13 @@ const OTHER_ORGANIZATIONS: [&str; 24] = [
             created_at, created_by, disabled_at)
         SELECT organization_id, id, 'webhook', 'Bot', 'bot', '', '', '{}', now, 'P', now FROM others",
     // Few are pending: the server looks after organizations with pending deliveries.
-    "INSERT INTO deliveries (organization_id, connection_id, sequence, change_id, state, attempts,
+    "INSERT INTO deliveries (organization_id, connection_id, sequence, subject_id, state, attempts,
             next_at, earliest_at, is_claimed, created_at)
         SELECT organization_id, id, m, id_at(1600000000000, m, n * 7919),
             CASE WHEN m = 1 AND n <= 20 THEN 'pending' WHEN m = 2 THEN 'dead' ELSE 'delivered' END,
             1, now + 86400000, now, 0, now
         FROM others, generate_series(1, 6) AS m",
-    "INSERT INTO receiver_messages (organization_id, connection_id, change_id, reference, sequence, updated_at)
+    "INSERT INTO receiver_messages (organization_id, connection_id, subject_id, reference, sequence, updated_at)
         SELECT organization_id, id, id, '{}', 1, now FROM others",
     "INSERT INTO saved_views (organization_id, id, owner, name, name_folded, query, created_at)
         SELECT organization_id, id, id::text, 'All', 'all', '', now FROM others",
@@ -105,6 +105,12 @@ const OTHER_ORGANIZATIONS: [&str; 24] = [
         FROM others, generate_series(1, 4) AS m",
     "INSERT INTO source_calls (organization_id, source_id, call_hash, change_id, seen_at)
         SELECT organization_id, id, sha256(m::text::bytea), id, now
+        FROM others, generate_series(1, 4) AS m",
+    // Few are overdue: the server looks after them.
+    "INSERT INTO rhythms (organization_id, id, is_key, last_seen_at, rhythm, expected_by, is_missed,
+            gaps)
+        SELECT organization_id, id_at(1600000000000, m, n * 7919), m / 3, now, '',
+            CASE m WHEN 1 THEN now + 86400000 WHEN 3 THEN now - 1000 END, m / 3, '[]'
         FROM others, generate_series(1, 4) AS m",
 ];
 

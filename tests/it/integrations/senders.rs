@@ -11,7 +11,8 @@ mod webhook;
 use changelog_core::activity::Difference;
 use changelog_core::{
     Agent, AgentMode, Author, AuthorType, Change, ConnectionKind, Environment, Event, EventKind,
-    HostRef, Outcome, RiskLevel, ServiceRef, Status, Timestamp,
+    EventOfChange, EventOfSource, HostRef, Outcome, RiskLevel, ServiceRef, SilentSource, Status,
+    Timestamp,
 };
 use changelog_server::integrations::http::ReceiverClient;
 use changelog_server::integrations::message::{Attempt, Message, Verdict};
@@ -42,11 +43,8 @@ fn change() -> Change {
         name: name.to_owned(),
         color: "#6366f1".to_owned(),
     };
-    let mut change = changelog_server::integrations::senders::test_event(
-        Uuid::from_u128(1).into(),
-        time("2026-01-15T08:30:00Z"),
-    )
-    .change;
+    let tested = senders::test_event(Uuid::from_u128(1).into(), time("2026-01-15T08:30:00Z"));
+    let mut change = change_of(&tested);
     change.id = Uuid::from_u128(2).into();
     "Deploy payments 2.3".clone_into(&mut change.title);
     change.description = Some("Rolls out the new *rate limiter*.\nUndo: `deploy 2.2`.".to_owned());
@@ -76,8 +74,13 @@ fn change() -> Change {
     change
 }
 
-fn event(kind: EventKind, change: Change) -> Event {
-    Event {
+/// Returns the change of an event.
+fn change_of(event: &Event) -> Change {
+    event.of_change().expect("a change").change.clone()
+}
+
+fn event_of(kind: EventKind, change: Change) -> EventOfChange {
+    EventOfChange {
         id: Uuid::from_u128(7),
         kind,
         at: time("2026-01-15T08:30:01Z"),
@@ -86,6 +89,30 @@ fn event(kind: EventKind, change: Change) -> Event {
         change,
         changes: std::collections::BTreeMap::new(),
         reason: None,
+    }
+}
+
+fn event(kind: EventKind, change: Change) -> Event {
+    event_of(kind, change).into()
+}
+
+/// Returns the event of a source that fell silent, or was heard again.
+fn event_of_source(name: &str, is_silent: bool) -> EventOfSource {
+    EventOfSource {
+        id: Uuid::from_u128(8),
+        kind: if is_silent {
+            EventKind::SourceSilent
+        } else {
+            EventKind::SourceHeard
+        },
+        at: time("2026-01-15T08:30:01Z"),
+        source: SilentSource {
+            id: Uuid::from_u128(9),
+            name: name.to_owned(),
+            kind: "github".to_owned(),
+            since: time("2026-01-15T02:10:00Z"),
+            until: (!is_silent).then(|| time("2026-01-15T08:30:00Z")),
+        },
     }
 }
 
@@ -100,9 +127,9 @@ fn moved(mut change: Change, from: &str, to: Status, outcome: Option<Outcome>) -
     if !change.status.is_ended() {
         change.ended_at = None;
     }
-    let mut event = event(EventKind::StatusChanged, change);
+    let mut event = event_of(EventKind::StatusChanged, change);
     event.changes.insert("status".to_owned(), difference);
-    event
+    event.into()
 }
 
 fn message<'m>(target: &'m Target, event: &'m Event) -> Message<'m> {

@@ -34,6 +34,13 @@ impl WebhookEvent {
     pub fn change_id(&self) -> &str {
         self.change()["id"].as_str().expect("an id")
     }
+
+    /// Returns the id of the change or the source.
+    fn subject_id(&self) -> &str {
+        let data = &self.body["data"];
+        let subject = data.get("change").unwrap_or(&data["source"]);
+        subject["id"].as_str().expect("an id")
+    }
 }
 
 /// Checks the signature by a secret, the headers and the envelope of a request.
@@ -75,8 +82,10 @@ pub fn check(request: &Received, secret: &str) -> Result<WebhookEvent, String> {
     let object = body.as_object().ok_or("not an object")?;
     let mut members: Vec<&str> = object.keys().map(String::as_str).collect();
     members.sort_unstable();
-    let is_kind = kind.starts_with("change.") && kind.chars().all(|c| is_id(c) || c == '.');
-    if members != ["data", "timestamp", "type"] || !is_kind || !body["data"]["change"].is_object() {
+    let subject = kind.split('.').next().unwrap_or_default();
+    let is_kind =
+        ["change", "source"].contains(&subject) && kind.chars().all(|c| is_id(c) || c == '.');
+    if members != ["data", "timestamp", "type"] || !is_kind || !body["data"][subject].is_object() {
         return Err(format!("the envelope is {body}"));
     }
     Ok(WebhookEvent {
@@ -112,7 +121,7 @@ pub fn check_public_key(request: &Received, public_key: &str) -> Result<(), Stri
 /// order in which they first arrived.
 ///
 /// # Panics
-/// If a request is wrong, or the events of a change arrived in another order than they
+/// If a request is wrong, or the events of a change or a source arrived in another order than they
 /// happened in.
 pub fn events(requests: &[Received], secret: &str) -> Vec<WebhookEvent> {
     let mut bodies: HashMap<String, Value> = HashMap::new();
@@ -126,7 +135,7 @@ pub fn events(requests: &[Received], secret: &str) -> Vec<WebhookEvent> {
         }
         bodies.insert(event.id.clone(), event.body.clone());
         let at = event.body["timestamp"].as_str().expect("a time").to_owned();
-        let before = latest.insert(event.change_id().to_owned(), at.clone());
+        let before = latest.insert(event.subject_id().to_owned(), at.clone());
         assert!(before.is_none_or(|before| before <= at), "{:?}", event.body);
         events.push(event);
     }

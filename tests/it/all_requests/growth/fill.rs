@@ -105,7 +105,7 @@ const PER_CHANGE: [&str; 9] = [
         SELECT ORG, replace(DOCUMENT, 'CHANGE', TEXT(n)), AGE, CASE WHEN n % 24 = 1 THEN 1 END",
     // Of four deliveries about a change two were sent, one has failed, and one is due now, or
     // later, or was claimed by a server that is gone. Those that have expired were sent.
-    "deliveries (organization_id, connection_id, sequence, change_id, state, attempts, next_at,
+    "deliveries (organization_id, connection_id, sequence, subject_id, state, attempts, next_at,
             earliest_at, is_claimed, created_at)
         SELECT ORG, RECEIVER, sequence, ID(n / 4), CASE WHEN created_at = 100000 THEN 'delivered'
                 WHEN n % 4 = 0 THEN 'pending' WHEN n % 4 = 1 THEN 'dead' ELSE 'delivered' END, 1,
@@ -114,7 +114,7 @@ const PER_CHANGE: [&str; 9] = [
         FROM (SELECT sequence, created_at, row_number() OVER (ORDER BY sequence) AS n FROM events
             WHERE organization_id = ORG AND is_new IS NULL
                 AND sequence > (SELECT coalesce(max(sequence), 0) FROM deliveries)) AS numbers",
-    "receiver_messages (organization_id, connection_id, change_id, reference, sequence, updated_at)
+    "receiver_messages (organization_id, connection_id, subject_id, reference, sequence, updated_at)
         SELECT ORG, RECEIVER, ID(n), '{}', n, AGE",
     // Most were read, some are still to be read, and some were set aside.
     "source_events (organization_id, id, source_id, received_at, request_id, headers, body, size,

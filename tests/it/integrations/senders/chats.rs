@@ -10,7 +10,9 @@ use changelog_tests::receivers::{slack, teams};
 use changelog_tests::{Answer, Receiver, assert_contains};
 use serde_json::{Value, json};
 
-use super::{change, client, event, message, moved, send, verdict, with_token};
+use super::{
+    change, change_of, client, event, event_of_source, message, moved, send, verdict, with_token,
+};
 use changelog_server::integrations::target::Target;
 
 fn webhook(receiver: &Receiver) -> Target {
@@ -71,6 +73,8 @@ async fn slack_is_sent_blocks() {
     let burst = burst(12);
     let grouped = slack_message(&burst[0], &burst[1..]).await;
     insta::assert_json_snapshot!("slack_grouped", grouped);
+    let silent = Event::Source(event_of_source("Deployments", true));
+    insta::assert_json_snapshot!("slack_silent", slack_message(&silent, &[]).await);
 }
 
 #[tokio::test]
@@ -87,13 +91,17 @@ async fn teams_is_sent_a_card() {
     let burst = burst(12);
     let grouped = teams_message(&burst[0], &burst[1..]).await;
     insta::assert_json_snapshot!("teams_grouped", grouped);
+    let heard = Event::Source(event_of_source("Deployments", false));
+    insta::assert_json_snapshot!("teams_heard", teams_message(&heard, &[]).await);
 }
 
 #[tokio::test]
 async fn long_bursts_end_with_how_many_more_there_are() {
     let mut burst = burst(300);
     for event in &mut burst {
-        event.change.title = "&".repeat(300);
+        let mut change = change_of(event);
+        change.title = "&".repeat(300);
+        *event = super::event(EventKind::Created, change);
     }
     let slack = slack_message(&burst[0], &burst[1..]).await;
     let teams = teams_message(&burst[0], &burst[1..]).await;
@@ -163,9 +171,9 @@ async fn a_bot_edits_one_message_and_replies_to_a_failure() {
     insta::assert_json_snapshot!("slack_reply", replies[0]);
 
     // What moves no status replies nothing; a deleted change is shown as deleted.
-    let updated = event(EventKind::Updated, failed.change.clone());
+    let updated = event(EventKind::Updated, change_of(&failed));
     send(&kind, &target, &updated, Some(&reference)).await;
-    let deleted = event(EventKind::Deleted, failed.change);
+    let deleted = event(EventKind::Deleted, change_of(&failed));
     send(&kind, &target, &deleted, Some(&reference)).await;
     assert_eq!((channel.messages().len(), channel.replies().len()), (1, 1));
     let message = channel.messages()["1764000000.000000"].to_string();

@@ -7,7 +7,7 @@ use changelog_tests::receivers::grafana::Grafana;
 use changelog_tests::{Answer, Receiver};
 use serde_json::{Value, json};
 
-use super::{change, event, moved, now, send, time, verdict, with_token};
+use super::{change, change_of, event, moved, now, send, time, verdict, with_token};
 
 const KIND: ConnectionKind = ConnectionKind::Grafana;
 
@@ -27,8 +27,9 @@ async fn lives(target: &Target, grafana: &Grafana, spec: fn(&Value) -> &Value) {
     assert_eq!(annotation.get("timeEnd"), None);
 
     // The end is in the future of the service's clock.
-    let mut ended = moved(change(), "in_progress", Status::Completed, None);
-    ended.change.ended_at = Some(time("2026-01-15T08:41:00Z"));
+    let mut ended = change();
+    ended.ended_at = Some(time("2026-01-15T08:41:00Z"));
+    let ended = moved(ended, "in_progress", Status::Completed, None);
     let attempt = send(&KIND, target, &ended, Some(&reference)).await;
     assert_eq!(verdict(&attempt), "delivered", "{attempt:?}");
     assert_eq!(attempt.reference.as_ref(), Some(&reference));
@@ -44,7 +45,7 @@ async fn lives(target: &Target, grafana: &Grafana, spec: fn(&Value) -> &Value) {
     let attempt = send(&KIND, target, &ended, Some(&reference)).await;
     assert_eq!((verdict(&attempt), grafana.all().len()), ("delivered", 1));
     let reference = attempt.reference.expect("a reference");
-    let deleted = event(EventKind::Deleted, ended.change);
+    let deleted = event(EventKind::Deleted, change_of(&ended));
     for _ in 0..2 {
         let attempt = send(&KIND, target, &deleted, Some(&reference)).await;
         assert_eq!((verdict(&attempt), grafana.all().len()), ("delivered", 0));

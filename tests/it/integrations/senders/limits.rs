@@ -14,7 +14,7 @@ use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 
-use super::{change, client, event, message, webhook_target};
+use super::{change, client, event_of, event_of_source, message, webhook_target};
 
 /// Strings of up to a number of characters that take much space in some format, or are
 /// formatting.
@@ -101,9 +101,10 @@ fn changes() -> impl Strategy<Value = Change> {
 }
 
 fn events() -> impl Strategy<Value = Event> {
-    let kinds = prop::sample::select(EventKind::ALL.to_vec());
-    (changes(), changes(), kinds).prop_map(|(before, change, kind)| {
-        let mut event = event(kind, change);
+    let kinds = EventKind::ALL.iter().filter(|kind| !kind.is_of_source());
+    let kinds = prop::sample::select(kinds.cloned().collect::<Vec<_>>());
+    let of_changes = (changes(), changes(), kinds).prop_map(|(before, change, kind)| {
+        let mut event = event_of(kind, change);
         if event.kind == EventKind::Updated {
             let before = serde_json::to_value(before).expect("JSON");
             let after = serde_json::to_value(&event.change).expect("JSON");
@@ -116,8 +117,11 @@ fn events() -> impl Strategy<Value = Event> {
                 event.changes.insert(name.to_owned(), difference);
             }
         }
-        event
-    })
+        Event::from(event)
+    });
+    let of_sources = (any::<String>(), any::<bool>())
+        .prop_map(|(name, is_silent)| Event::Source(event_of_source(&name, is_silent)));
+    prop_oneof![4 => of_changes, 1 => of_sources]
 }
 
 #[test]
@@ -140,6 +144,10 @@ fn every_change_is_within_the_limits_of_receivers() {
             (ConnectionKind::Teams, &target),
             (ConnectionKind::PagerDuty, &with_key),
         ] {
+            if !kind.is_chat() && kind != ConnectionKind::Webhook && events[0].of_change().is_none()
+            {
+                continue;
+            }
             let grouped = if kind.is_chat() { &events[1..] } else { &[] };
             for grouped in [&[], grouped] {
                 let message = Message {
