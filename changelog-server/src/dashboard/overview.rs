@@ -4,10 +4,10 @@
 use askama::Template;
 use changelog_core::change::around::Affected;
 use changelog_core::{
-    ActivityEntry, Change, ChangeFilter, ResourceType, Service, Status, Timestamp,
+    ActivityEntry, Change, ChangeFilter, MadeBy, ResourceType, Service, Status, Timestamp,
 };
 use chrono::TimeDelta;
-use futures_util::future::try_join_all;
+use futures_util::future::{try_join, try_join_all};
 
 use crate::app::App;
 use crate::dashboard::around::MAX_SUGGESTIONS;
@@ -32,6 +32,8 @@ const BUSIEST_SHOWN: u64 = 5;
 const BUSIEST_DAYS: i64 = 7;
 /// The days of the bar chart and of the rate of rollbacks.
 const BAR_DAYS: usize = 30;
+/// The days in UTC, of which there are stored counts, on which changes made by hand are counted.
+const BY_HAND_DAYS: i64 = 30;
 
 const HOUR: i64 = 3_600_000;
 /// The timeline shows this much before and after now, rounded to hours.
@@ -66,6 +68,8 @@ struct OverviewPage<'a> {
     undone_count: u64,
     undone_since: String,
     bars: Bars,
+    by_hand: u64,
+    by_hand_since: String,
     rollbacks: RollbackRate,
     busiest: Vec<(Service, u64)>,
     calendar: Calendar,
@@ -83,6 +87,13 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
     let undone_since = viewer
         .zone
         .start_of_day(viewer.zone.date(now.plus(-FAILED_WITHIN)));
+    let by_hand_since = Timestamp::from_millis((today - BY_HAND_DAYS + 1) * 24 * HOUR);
+    let made_by_hand = ChangeFilter {
+        made_by: vec![MadeBy::Hand],
+        statuses: HAPPENED.to_vec(),
+        since: Some(by_hand_since),
+        ..ChangeFilter::default()
+    };
     // The reads do not depend on each other.
     let (events, latest, running, running_count, upcoming, undone, year, busiest, names, troubles) =
         tokio::try_join!(
@@ -105,11 +116,15 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
                 per_page: FAILED_SHOWN,
                 ..ChangeFilter::default()
             }),
-            Year::read(store, tenant, ChartScope::Organization, viewer.zone),
+            try_join(
+                Year::read(store, tenant, ChartScope::Organization, viewer.zone),
+                store.count_changes(tenant, &made_by_hand),
+            ),
             store.busiest_services(tenant, today - BUSIEST_DAYS + 1..today + 1, BUSIEST_SHOWN),
             store.item_names_from::<Service>(tenant, "", MAX_SUGGESTIONS),
             troubles(&app, &viewer),
         )?;
+    let (year, by_hand) = year;
     let upcoming: Vec<Change> = upcoming.parse()?;
     let is_new = latest.count == 0
         && upcoming.is_empty()
@@ -137,6 +152,8 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
         undone: with_reasons(&app, tenant, undone.json.parse()?).await?,
         undone_since: timeline::rfc3339(undone_since),
         bars: year.bars(BAR_DAYS),
+        by_hand,
+        by_hand_since: timeline::rfc3339(by_hand_since),
         rollbacks: year.rollback_rate(BAR_DAYS),
         busiest,
         calendar: year.calendar(""),
