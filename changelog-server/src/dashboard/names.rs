@@ -22,7 +22,7 @@ struct Names {
     has_more: bool,
 }
 
-/// `GET /names/services`, `/names/hosts`, `/names/tags`, `/names/people`
+/// `GET /names/services`, `/names/hosts`, `/names/tags`, `/names/people`, `/names/sources`
 pub(super) async fn get(app: App, request: Request) -> ApiResult {
     let viewer = Viewer::read(&app, &request, Section::Changes).await?;
     let form = request.query_form();
@@ -44,6 +44,7 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
         }
         "tags" => store.tag_names_from(tenant, &prefix, MAX_TAGS).await?,
         "people" => people(store, tenant, &prefix).await?,
+        "sources" => sources(store, tenant, &prefix).await?,
         _ => {
             let detail = "there is no list of names at this address";
             return Err(ApiError::new(ProblemCode::NotFound, detail));
@@ -81,4 +82,18 @@ pub(super) async fn people(
     names.sort_unstable();
     names.dedup();
     Ok(names)
+}
+
+/// Returns the names of the sources.
+pub(super) async fn sources(
+    store: &Store,
+    tenant: Tenant,
+    prefix: &str,
+) -> Result<Vec<String>, StoreError> {
+    let prefix = prefix.to_lowercase();
+    let sources = store.sources(tenant).await?.into_iter();
+    let names = sources.map(|source| source.name);
+    Ok(names
+        .filter(|name| name.to_lowercase().starts_with(&prefix))
+        .collect())
 }

@@ -4,7 +4,7 @@
 use askama::Template;
 use changelog_core::change::around::Affected;
 use changelog_core::{
-    ActivityEntry, Change, ChangeFilter, Gap, ResourceType, Service, Status, Timestamp,
+    ActivityEntry, Change, ChangeFilter, Gap, MadeBy, ResourceType, Service, Status, Timestamp,
 };
 use chrono::TimeDelta;
 use futures_util::future::try_join_all;
@@ -33,6 +33,8 @@ const BUSIEST_SHOWN: u64 = 5;
 const BUSIEST_DAYS: i64 = 7;
 /// The days of the bar chart and of the rate of rollbacks.
 const BAR_DAYS: usize = 30;
+/// The days in UTC, of which there are stored counts, on which changes made by hand are counted.
+const BY_HAND_DAYS: i64 = 30;
 
 const HOUR: i64 = 3_600_000;
 /// The timeline shows this much before and after now, rounded to hours.
@@ -69,6 +71,8 @@ struct OverviewPage<'a> {
     undone_count: u64,
     undone_since: String,
     bars: Bars,
+    by_hand: u64,
+    by_hand_since: String,
     rollbacks: RollbackRate,
     busiest: Vec<(Service, u64)>,
     calendar: Calendar,
@@ -86,6 +90,13 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
     let undone_since = viewer
         .zone
         .start_of_day(viewer.zone.date(now.plus(-FAILED_WITHIN)));
+    let by_hand_since = Timestamp::from_millis((today - BY_HAND_DAYS + 1) * 24 * HOUR);
+    let made_by_hand = ChangeFilter {
+        made_by: vec![MadeBy::Hand],
+        statuses: HAPPENED.to_vec(),
+        since: Some(by_hand_since),
+        ..ChangeFilter::default()
+    };
     // The reads do not depend on each other.
     let (
         events,
@@ -99,6 +110,7 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
         names,
         troubles,
         coverage,
+        by_hand,
     ) = tokio::try_join!(
         timeline::read(&app, tenant, range),
         page_of(ChangeFilter {
@@ -124,6 +136,7 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
         store.item_names_from::<Service>(tenant, "", MAX_SUGGESTIONS),
         troubles(&app, &viewer),
         coverage(&app, tenant, now),
+        store.count_changes(tenant, &made_by_hand),
     )?;
     let upcoming: Vec<Change> = upcoming.parse()?;
     let is_new = latest.count == 0
@@ -153,6 +166,8 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
         undone: with_reasons(&app, tenant, undone.json.parse()?).await?,
         undone_since: timeline::rfc3339(undone_since),
         bars: year.bars(BAR_DAYS),
+        by_hand,
+        by_hand_since: timeline::rfc3339(by_hand_since),
         rollbacks: year.rollback_rate(BAR_DAYS),
         busiest,
         calendar: year.calendar(""),

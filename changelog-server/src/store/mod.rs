@@ -192,6 +192,16 @@ impl Store {
         self.lists.page(tenant, filter, true).await
     }
 
+    /// Counts the changes that match a filter without `text`: as many as [`Self::changes`]
+    /// counts, without reading a page.
+    pub async fn count_changes(
+        &self,
+        tenant: Tenant,
+        filter: &ChangeFilter,
+    ) -> Result<u64, StoreError> {
+        self.lists.count(tenant, filter).await
+    }
+
     /// Lists a page of the changes that match, newest first, without counting them. To
     /// read all pages, set `before` to the last change of the previous page.
     pub async fn changes_without_count(

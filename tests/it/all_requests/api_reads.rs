@@ -49,6 +49,8 @@ impl Fixture {
             "active=true",
             "source=github&agent=terraform&by=hand",
             "by=agent,pipeline",
+            "by=hand",
+            "by=hand&not_status=planned",
         ] {
             queries.push(kinds.to_owned());
             for other in [

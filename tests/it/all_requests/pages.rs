@@ -29,6 +29,7 @@ impl Fixture {
             "/names/tags",
             "/names/tags?prefix=o",
             "/names/people?prefix=a",
+            "/names/sources?prefix=g",
             "/views",
             "/hosts",
             "/hosts?offset=50",
@@ -79,6 +80,9 @@ impl Fixture {
             format!("?text={}&environment=prod%2Cstaging", self.word),
             format!("?created_by={}&not_status=planned", self.author),
             "?created_by=terraform&min_risk=medium&status=completed%2Crolled_back".to_owned(),
+            format!("?source={}&agent=terraform&by=hand", Uuid::now_v7()),
+            "?source=github&by=agent%2Cpipeline".to_owned(),
+            "?by=hand".to_owned(),
             format!(
                 "?not_status=planned&since={}",
                 self.since.replace(':', "%3A")

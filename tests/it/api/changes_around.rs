@@ -5,13 +5,14 @@ use uuid::Uuid;
 
 use crate::chlog::chlog;
 use changelog_tests::openapi::Document;
-use changelog_tests::{TestApp, TestClient, each, keys, on_both, text};
+use changelog_tests::{TestApp, TestClient, assert_contains, each, keys, on_both, text};
 
 on_both!(
     suspects_are_ranked_with_their_reasons,
     invalid_questions_are_refused,
     changes_are_judged_as_of_the_moment,
     related_services_and_symptoms_count,
+    what_was_made_by_hand_is_before_its_equals,
     chlog_shows_suspects,
 );
 
@@ -365,6 +366,29 @@ async fn related_services_and_symptoms_count(app: TestApp) {
     ] {
         assert_reasons(&around, title, expected);
     }
+}
+
+async fn what_was_made_by_hand_is_before_its_equals(app: TestApp) {
+    let key = app.key();
+    for (title, more) in [
+        ("in a console", json!({ "tags": ["aws", "by-hand"] })),
+        ("by the pipeline", json!({ "tags": ["aws", "not-by-hand"] })),
+        ("of high risk", json!({ "risk_level": "high" })),
+    ] {
+        change(&key, title, "11:59", more).await;
+    }
+    // The tag of another organization's change says nothing of this one's.
+    let other = app.second_organization();
+    let theirs = app.with_key(&other.key);
+    change(&theirs, "theirs", "11:59", json!({ "tags": ["by-hand"] })).await;
+    let around = key.body(&format!("{PATH}?at={AT}")).await;
+    let expected = ["of high risk", "in a console", "by the pipeline"];
+    assert_eq!(titles(&around), expected);
+    assert_reasons(&around, "in a console", &[(10, "made by hand")]);
+    assert_reasons(&around, "by the pipeline", &[]);
+    assert_eq!(around["data"][1]["reasons"][1]["code"], "by_hand");
+    let table = chlog(&app, &["around", AT]).succeeds().stdout;
+    assert_contains(&table, "1 minute before, made by hand");
 }
 
 async fn chlog_shows_suspects(app: TestApp) {

@@ -10,7 +10,7 @@ use changelog_tests::{TestApp, TestClient, each, text};
 pub(super) const RISKS: [&str; 3] = ["low", "medium", "high"];
 pub(super) const STATUSES: [&str; 4] = ["planned", "in_progress", "completed", "rolled_back"];
 pub(super) const ENVIRONMENTS: [&str; 4] = ["prod", "staging", "dev", "test"];
-pub(super) const TAGS: [&str; 4] = ["prod", "eu", "a b", "ä&=%"];
+pub(super) const TAGS: [&str; 5] = ["prod", "eu", "a b", "ä&=%", "by-hand"];
 
 /// A word as written in the title, and as searched for.
 pub(super) const VERBS: [(&str, &str); 3] = [

@@ -50,10 +50,15 @@ async fn names_begin_with_the_prefix(app: TestApp) {
     }
     let people = names(&browser, "people?prefix=TERRA").await;
     assert_eq!(people, all(json!(["terraform"])));
+    for name in ["AWS production", "aws staging", "GitHub"] {
+        app.source("generic", name, None);
+    }
+    let sources = names(&browser, "sources?prefix=AWS").await;
+    assert_eq!(sources, all(json!(["AWS production", "aws staging"])));
     browser.get("/names/secrets").await.is(404);
     app.anonymous().get("/names/services").await.is(303);
     let theirs = app.browser_of(&app.second_organization()).await;
-    for kind in ["services", "hosts", "tags"] {
+    for kind in ["services", "hosts", "tags", "sources"] {
         assert_eq!(names(&theirs, kind).await, all(json!([])), "{kind}");
     }
 }

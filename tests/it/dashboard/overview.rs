@@ -1,11 +1,13 @@
 //! The overview as a page of cards.
 
+use chrono::{TimeDelta, Utc};
 use serde_json::json;
 
-use super::{MENU, sign_in, try_sign_in};
+use super::{MENU, between, sign_in, try_sign_in};
 use changelog_tests::chromium::Chromium;
-use changelog_tests::{Demo, TestApp, in_browser};
+use changelog_tests::{Demo, TestApp, assert_contains, assert_lacks, in_browser, on_both};
 
+on_both!(changes_made_by_hand_are_counted);
 in_browser!(the_columns_of_few_changes_end_together);
 
 /// How much lower one column may end than another, in pixels: less than a row.
@@ -40,6 +42,33 @@ async fn check(browser: &Chromium, address: &str) {
         assert_eq!(count, expected, "columns at {width} pixels");
         assert!(hole <= TOLERANCE, "a hole of {hole} pixels at {width}");
     }
+}
+
+async fn changes_made_by_hand_are_counted(app: TestApp) {
+    let (key, owner) = (app.key(), app.browser().await);
+    key.completed_change("By a pipeline").await;
+    assert_lacks(&owner.page("/").await, "made by hand");
+    let day = TimeDelta::days(1);
+    for (age, status) in [
+        (day * 0, "completed"),
+        (day * 28, "completed"),
+        (day * 31, "completed"),
+        (day * 40, "in_progress"),
+        (day, "planned"),
+    ] {
+        let at = (Utc::now() - age).to_rfc3339();
+        let change = json!({
+            "title": "In a console", "status": status, "occurred_at": at, "tags": ["by-hand"],
+        });
+        key.create("/api/changes", change).await;
+    }
+    let page = owner.page("/").await;
+    let (before, _) = page.split_once(">3 made by hand</a>").expect("a count");
+    let (_, address) = before.rsplit_once("href=\"").expect("an address");
+    let address = address.trim_end_matches('"').replace("&amp;", "&");
+    assert!(address.starts_with("/changes?by=hand&"), "{address}");
+    let list = owner.page(&address).await;
+    assert_contains(between(&list, "<main", "</main>"), ">3 changes</h2>");
 }
 
 async fn the_columns_of_few_changes_end_together(app: TestApp, browser: Chromium) {

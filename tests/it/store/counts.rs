@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use changelog_core::{ChangeId, Host, HostId, RiskLevel, Service, ServiceId, Status, Timestamp};
+use changelog_core::{
+    ChangeFilter, ChangeId, Host, HostId, MadeBy, RiskLevel, Service, ServiceId, Status, Timestamp,
+};
 use changelog_server::store::{Actor, ChartScope, Scope, Store, Tenant};
 use chrono::Utc;
 use serde_json::json;
@@ -15,6 +17,7 @@ const ALL_DAYS: std::ops::Range<i64> = 0..1_000_000;
 
 on_both!(
     process:
+    what_was_made_by_hand_is_counted_by_day,
     changes_are_counted_by_day,
     a_change_is_counted_on_the_day_on_which_it_started,
     the_busiest_services_are_found,
@@ -62,6 +65,49 @@ async fn days(
     }
     lines.sort();
     lines
+}
+
+async fn what_was_made_by_hand_is_counted_by_day(app: TestApp) {
+    let key = app.key();
+    let mut ids = Vec::new();
+    for (at, status, tags) in [
+        (moment(0, 5), "in_progress", &["by-hand"][..]),
+        (moment(1, 0), "completed", &["aws", "by-hand"]),
+        (moment(1, 86_399_999), "planned", &["by-hand"]),
+        (moment(2, 7), "completed", &["by-hand"]),
+        (moment(2, 8), "completed", &["aws"]),
+        (moment(3, 5), "rolled_back", &["by-hand"]),
+    ] {
+        let body = json!({ "title": "made", "occurred_at": at, "status": status, "tags": tags });
+        ids.push(key.create("/api/changes", body).await);
+    }
+    let (store, tenant) = open(&app).await;
+    let check = async |since: &str, until: Option<&str>, expected: [u64; 2]| {
+        let mut filter = ChangeFilter {
+            made_by: vec![MadeBy::Hand],
+            since: since.parse().ok(),
+            until: until.and_then(|until| until.parse().ok()),
+            ..ChangeFilter::default()
+        };
+        for (statuses, expected) in [(&[][..], expected[0]), (&Status::ALL[1..], expected[1])] {
+            filter.statuses = statuses.to_vec();
+            let count = store.count_changes(tenant, &filter).await;
+            assert_eq!(count.expect("the store responds"), expected, "{filter:?}");
+            let list = store.changes(tenant, &filter).await.expect("the same");
+            let listed = list.json.parse().expect("changes").len() as u64;
+            assert_eq!((list.count, listed), (expected, expected), "{filter:?}");
+        }
+    };
+    // What is in progress happens now.
+    check(&moment(0, 0), None, [5, 4]).await;
+    check(&moment(1, 0), None, [5, 4]).await;
+    check(&moment(2, 8), None, [2, 2]).await;
+    check(&moment(1, 0), Some(&moment(2, 0)), [2, 1]).await;
+    check(&moment(1, 1), Some(&moment(2, 8)), [2, 1]).await;
+    let patch = json!({ "tags": ["aws"] });
+    key.update(&format!("/api/changes/{}", ids[1]), patch).await;
+    check(&moment(0, 0), None, [4, 3]).await;
+    store.close().await;
 }
 
 async fn changes_are_counted_by_day(app: TestApp) {

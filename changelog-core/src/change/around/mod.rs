@@ -43,6 +43,9 @@ wire_enum! {
         Recent = "recent",
         /// The risk level of the change.
         Risk = "risk",
+        /// A person made the change in a console or at a terminal, past the pipeline: it has
+        /// the tag `by-hand`.
+        ByHand = "by_hand",
         /// The change was in progress at the moment.
         InProgress = "in_progress",
         /// The change had been undone before the moment.

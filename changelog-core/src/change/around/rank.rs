@@ -27,6 +27,9 @@ const WORD: i32 = 10;
 const MOST_WORDS: i32 = 30;
 const HIGH_RISK: i32 = 15;
 const MEDIUM_RISK: i32 = 7;
+/// No more than a word of the symptom: the incidents that the points were measured on have no
+/// change that was made by hand.
+const MADE_BY_HAND: i32 = 10;
 const IN_PROGRESS: i32 = 20;
 const UNDONE_BEFORE: i32 = -20;
 /// More than all other points together, so that what was undone after the moment is
@@ -88,6 +91,8 @@ pub struct Candidate {
     pub more_services: Vec<ServiceId>,
     /// The host.
     pub host_ref: Option<HostRef>,
+    /// Whether it was made by hand: it has the tag [`BY_HAND`](crate::change::BY_HAND).
+    pub by_hand: bool,
 }
 
 /// A ranked change.
@@ -312,6 +317,9 @@ fn add_other_reasons(weighed: &mut [Weighed], at: Timestamp) {
             RiskLevel::High => one.add(ReasonCode::Risk, HIGH_RISK, "high risk".into()),
             RiskLevel::Medium => one.add(ReasonCode::Risk, MEDIUM_RISK, "medium risk".into()),
             _ => {}
+        }
+        if one.change.by_hand {
+            one.add(ReasonCode::ByHand, MADE_BY_HAND, "made by hand".into());
         }
         match reversal(&one.change.title) {
             Some(Reversal::Revert) => {

@@ -62,6 +62,7 @@ fn change(number: u32, minutes: i64, more: &Value) -> Candidate {
         service: read(more, "service"),
         more_services: read(more, "more").unwrap_or_default(),
         host_ref: read(more, "host"),
+        by_hand: read(more, "by_hand").unwrap_or_default(),
     }
 }
 
@@ -144,6 +145,7 @@ fn each_reason_has_its_points_and_words() {
         ),
         (json!({ "risk": "high" }), vec![(15, "high risk")]),
         (json!({ "risk": "medium" }), vec![(7, "medium risk")]),
+        (json!({ "by_hand": true }), vec![(10, "made by hand")]),
         (
             json!({ "title": "Revert \"Deploy\"" }),
             vec![(-20, "undoes an earlier change")],
@@ -180,6 +182,25 @@ fn each_reason_has_its_points_and_words() {
             .map(|(points, text)| (points, text.to_owned()))
             .collect();
         assert_eq!(deploy(more.clone()), expected, "{more}");
+    }
+}
+
+#[test]
+fn what_was_made_by_hand_is_before_its_equals_only() {
+    let order = |more: Value| -> Vec<ChangeId> {
+        let by_hand = json!({ "by_hand": true });
+        // The newest is the first of equal changes.
+        let changes = [change(1, 5, &by_hand), change(2, 5, &more)];
+        let ranked = rank_all(&changes, &affected());
+        ranked.into_iter().map(|one| one.id).collect()
+    };
+    assert_eq!(order(json!({})), [101, 102].map(id));
+    for stronger in [
+        json!({ "risk": "high" }),
+        json!({ "environment": "prod" }),
+        json!({ "service": service(POSTGRES, "postgres") }),
+    ] {
+        assert_eq!(order(stronger), [102, 101].map(id));
     }
 }
 

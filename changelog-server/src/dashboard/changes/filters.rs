@@ -3,7 +3,8 @@
 
 use changelog_core::query::Pairs;
 use changelog_core::{
-    ChangeFilter, Host, Invalid, Service, Status, Timestamp, ViolationCode, Violations, list,
+    Change, ChangeFilter, Host, Invalid, Service, SourceId, Status, Timestamp, ViolationCode,
+    Violations, list,
 };
 
 use crate::app::App;
@@ -18,10 +19,10 @@ use crate::store::{Store, StoreError, Tenant, existing};
 
 /// The parameters that take several words: a form repeats the name, the API separates
 /// the words by commas.
-pub(super) const SEVERAL: [&str; 4] = ["environment", "risk_level", "status", "not_status"];
+pub(super) const SEVERAL: [&str; 5] = ["environment", "risk_level", "status", "not_status", "by"];
 
 /// The fields of the form, with their labels.
-const LABELS: [(&str, &str); 12] = [
+const LABELS: [(&str, &str); 15] = [
     ("text", "Search"),
     ("service", "Service"),
     ("host", "Host"),
@@ -34,6 +35,9 @@ const LABELS: [(&str, &str); 12] = [
     ("min_risk", "Risk at least"),
     ("status", "Status"),
     ("not_status", "Status"),
+    ("by", "Made by"),
+    ("source", "Source"),
+    ("agent", "Agent"),
 ];
 
 /// What the page and the downloads read from a query string.
@@ -122,7 +126,7 @@ pub(super) async fn canonical_query(
                 errors.push((name, "A name cannot contain NUL".to_owned()));
             }
             // This bounds the lookups of one request.
-            "service" | "host" if is_repeated(&form, name) => {
+            "service" | "host" | "source" if is_repeated(&form, name) => {
                 errors.push((name, "Enter one name".to_owned()));
             }
             "service" => match named::id_of::<Service>(store, tenant, value).await? {
@@ -133,6 +137,11 @@ pub(super) async fn canonical_query(
                 Ok(id) => pairs.push(("host_id", id)),
                 Err(message) => errors.push((name, message)),
             },
+            // The name that a source has now finds what it sent under former names, too.
+            "source" => {
+                let known = source_named(store, tenant, value).await?;
+                pairs.push((name, known.map_or(value.to_owned(), |id| id.to_string())));
+            }
             // The form sends the name as well, which may have been edited.
             "service_id" | "host_id" if !form.value(&name[..name.len() - 3]).trim().is_empty() => {}
             _ => pairs.push((name, value.to_owned())),
@@ -165,6 +174,49 @@ pub(super) async fn unknown_author(
     let all = names::people(store, tenant, "").await?;
     let exists = all.iter().any(|name| name.eq_ignore_ascii_case(given));
     Ok((!exists).then(|| named::unknown_name("person or API key", given, &all)))
+}
+
+/// Returns the id of the source with a name.
+async fn source_named(
+    store: &Store,
+    tenant: Tenant,
+    name: &str,
+) -> Result<Option<SourceId>, StoreError> {
+    let mut all = store.sources(tenant).await?.into_iter();
+    let named = all.find(|source| source.name.eq_ignore_ascii_case(name));
+    Ok(named.map(|source| source.id))
+}
+
+/// Returns the error for a source without changes whose name no source has.
+pub(super) async fn unknown_source(
+    store: &Store,
+    tenant: Tenant,
+    given: &str,
+) -> Result<Option<String>, StoreError> {
+    if uuid::Uuid::try_parse(given).is_ok() {
+        return Ok(None);
+    }
+    let all = names::sources(store, tenant, "").await?;
+    Ok(Some(named::unknown_name("source", given, &all)))
+}
+
+/// Returns the name of the source with an id, even of one that was deleted if it is that of
+/// one of these changes.
+pub(super) async fn source_name(
+    store: &Store,
+    tenant: Tenant,
+    id: &str,
+    changes: &[Change],
+) -> Result<Option<String>, StoreError> {
+    let Ok(id) = uuid::Uuid::try_parse(id).map(SourceId::from) else {
+        return Ok(None);
+    };
+    if let Some(source) = existing(store.source_of(tenant, id).await)? {
+        return Ok(Some(source.name));
+    }
+    let mut sources = changes.iter().filter_map(|change| change.source.as_ref());
+    let of_id = sources.find(|source| source.id == id);
+    Ok(of_id.map(|source| source.name.clone()))
 }
 
 /// Returns the name of the API key or person with an id.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use askama::Template;
 use changelog_core::limits::DEFAULT_PER_PAGE;
 use changelog_core::{
-    Change, ChangeFilter, Environment, Host, RiskLevel, Service, Status, Timestamp, list,
+    Change, ChangeFilter, Environment, Host, MadeBy, RiskLevel, Service, Status, Timestamp, list,
 };
 use chrono::NaiveDate;
 
@@ -40,6 +40,7 @@ struct List<'a> {
     environments: &'static [&'static str],
     risks: &'static [&'static str],
     statuses: &'static [&'static str],
+    makers: &'static [&'static str],
     views: Vec<SavedView>,
     /// The parameters that a new search keeps.
     kept: Vec<(String, String)>,
@@ -71,17 +72,19 @@ impl List<'_> {
     fn chosen(&self, names: &[&str]) -> String {
         let chosen = names.iter().flat_map(|name| {
             let words = self.form.pairs().filter(move |(found, _)| found == name);
+            let words = words.filter(|(_, word)| !word.is_empty());
             words.map(move |(_, word)| match *name {
-                "not_status" => format!("not {}", word.replace(',', ", ")),
+                "source" | "agent" => format::visible(word),
+                "not_status" => format!("not {}", format::label(&word.replace(',', ", "))),
                 "min_risk" => format!("at least {word}"),
-                _ => word.replace(',', ", "),
+                _ => format::label(&word.replace(',', ", ")),
             })
         });
-        let chosen: Vec<String> = chosen.filter(|word| !word.is_empty()).collect();
+        let chosen: Vec<String> = chosen.collect();
         if chosen.is_empty() {
             "Any".to_owned()
         } else {
-            format::excerpt(&format::label(&chosen.join(", ")))
+            format::excerpt(&chosen.join(", "))
         }
     }
 }
@@ -124,6 +127,11 @@ pub(in crate::dashboard) async fn get(app: App, request: Request) -> ApiResult {
         {
             vain.push(("created_by", message));
         }
+        if let (0, Some(source)) = (count, &filter.source)
+            && let Some(message) = filters::unknown_source(&app.store, tenant, source).await?
+        {
+            vain.push(("source", message));
+        }
     }
     // What is planned is listed where it was logged, and did not happen on that day.
     let mut days: BTreeMap<(Reverse<NaiveDate>, bool), Vec<&Change>> = BTreeMap::new();
@@ -161,6 +169,7 @@ pub(in crate::dashboard) async fn get(app: App, request: Request) -> ApiResult {
         environments: Environment::WORDS,
         risks: RiskLevel::WORDS,
         statuses: Status::WORDS,
+        makers: MadeBy::WORDS,
         views: app
             .store
             .saved_views(tenant, viewer.session.person.id)
@@ -241,6 +250,11 @@ pub(super) async fn filter_values(
         } else if let Some(name) = filters::author_name(&app.store, tenant, author).await? {
             values.set("created_by", name);
         }
+    }
+    if let Some(source) = &filter.source
+        && let Some(name) = filters::source_name(&app.store, tenant, source, changes).await?
+    {
+        values.set("source", name);
     }
     values.set("tags", list::format(&filter.tags));
     // The start of a range is not a fixed time.

@@ -6,6 +6,7 @@
     reason = "templates pass references"
 )]
 
+use changelog_core::change::BY_HAND;
 use changelog_core::{Author, AuthorType, Change, ServiceRef, Status, Timestamp};
 
 /// The tags of a row; its page has the others.
@@ -39,10 +40,16 @@ pub(crate) fn services<'c>(change: &'c Change, own: &str) -> Shortened<&'c Servi
     shortened(&others, SERVICES_SHOWN, |service| &service.name)
 }
 
-/// Returns the tags of a row.
+/// Returns the tags of a row: that the change was made by hand is shown in any case.
 pub(crate) fn tags(change: &Change) -> Shortened<&String> {
-    let all: Vec<&String> = change.tags.iter().collect();
+    let mut all: Vec<&String> = change.tags.iter().collect();
+    all.sort_by_key(|tag| !is_by_hand(tag));
     shortened(&all, TAGS_SHOWN, |tag| tag)
+}
+
+/// Returns whether a tag says that the change was made by hand.
+pub(crate) fn is_by_hand(tag: &str) -> bool {
+    tag == BY_HAND
 }
 
 /// Returns whether an id is the one of the service or host whose page is shown; `own`

@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use changelog_core::change::BY_HAND;
 use changelog_core::change::around::Candidate;
 use changelog_core::{
     ChangeFilter, Environment, HostId, HostRef, Outcome, RiskLevel, ServiceId, ServiceRef, Status,
@@ -65,6 +66,8 @@ struct CandidateRow {
     more_service_ids: Option<String>,
     service: Option<String>,
     host: Option<String>,
+    /// Its sort key if it has the tag [`BY_HAND`].
+    by_hand: Option<i64>,
 }
 
 impl Database {
@@ -125,6 +128,7 @@ impl CandidateRow {
             service,
             more_services: parse_ids(self.more_service_ids.as_deref()),
             host_ref,
+            by_hand: self.by_hand.is_some(),
         })
     }
 }
@@ -150,8 +154,13 @@ fn select<DB: SearchDialect>(
 ) -> QueryBuilder<DB> {
     let mut query = QueryBuilder::new(
         "SELECT c.id, c.sort_key, c.title, c.risk_level, c.status, c.environment, c.ended_at, \
-         c.outcome, c.undone_at, c.more_service_ids, s.reference AS service, h.reference AS host FROM (",
+         c.outcome, c.undone_at, c.more_service_ids, s.reference AS service, h.reference AS host, (SELECT t.sort_key \
+         FROM change_tags t WHERE t.sort_key = c.sort_key",
     );
+    // Not EXISTS, for which PostgreSQL might read all changes with the tag.
+    query.push_value(" AND t.tag = ", BY_HAND);
+    query.push_value(" AND t.organization_id = ", tenant.uuid());
+    query.push(") AS by_hand FROM (");
     push_sort_keys(&mut query, tenant, newest, search);
     // A cross join keeps SQLite from reading all changes of the organization first.
     query.push(") AS newest CROSS JOIN changes c");

@@ -8,7 +8,10 @@
 mod page;
 mod parts;
 
-use changelog_core::{Change, ChangeFilter};
+use std::borrow::Cow;
+
+use changelog_core::change::BY_HAND;
+use changelog_core::{Change, ChangeFilter, MadeBy};
 use sqlx::{Postgres, QueryBuilder, Sqlite};
 
 use super::broken;
@@ -102,6 +105,7 @@ impl Lists {
         filter: &ChangeFilter,
         counted: bool,
     ) -> Result<ChangeList, StoreError> {
+        let filter = &*by_hand_as_tag(filter);
         let matcher = ChangeMatcher::new(filter);
         if let Some(digits) = &matcher.id_prefix {
             let named = self.database.changes_named(tenant, digits).await?;
@@ -112,12 +116,7 @@ impl Lists {
                     .await;
             }
         }
-        let parts = parts::of(&self.database, tenant, filter, matcher).await?;
-        let authors = match filter.created_by.as_deref().map(AuthorFilter::new) {
-            Some(author) => self.database.author_ids(tenant, &author).await?,
-            None => Vec::new(),
-        };
-        let mut page = Page::new(tenant, filter, parts, authors, counted);
+        let mut page = self.planned(tenant, filter, matcher, counted).await?;
         if let Some(cursor) = filter.before {
             page.start.before = self.database.sort_key_of(tenant, cursor).await?;
         }
@@ -140,6 +139,46 @@ impl Lists {
         }
         self.pages.read(tenant, page).await
     }
+
+    /// Counts all matches of a filter without `text`, which may name a change by its id.
+    pub(in crate::store) async fn count(
+        &self,
+        tenant: Tenant,
+        filter: &ChangeFilter,
+    ) -> Result<u64, StoreError> {
+        let filter = &*by_hand_as_tag(filter);
+        let matcher = ChangeMatcher::new(filter);
+        let page = self.planned(tenant, filter, matcher, true).await?;
+        self.database.count(&page).await
+    }
+
+    /// Returns the page of a filter, with what it is read from.
+    async fn planned(
+        &self,
+        tenant: Tenant,
+        filter: &ChangeFilter,
+        matcher: ChangeMatcher,
+        counted: bool,
+    ) -> Result<Page, StoreError> {
+        let parts = parts::of(&self.database, tenant, filter, matcher).await?;
+        let authors = match filter.created_by.as_deref().map(AuthorFilter::new) {
+            Some(author) => self.database.author_ids(tenant, &author).await?,
+            None => Vec::new(),
+        };
+        Ok(Page::new(tenant, filter, parts, authors, counted))
+    }
+}
+
+/// Returns a filter by what was made by hand as one by the tag, which has an index and stored
+/// counts.
+fn by_hand_as_tag(filter: &ChangeFilter) -> Cow<'_, ChangeFilter> {
+    let mut filter = Cow::Borrowed(filter);
+    if filter.made_by == [MadeBy::Hand] {
+        let by_tag = filter.to_mut();
+        by_tag.made_by.clear();
+        by_tag.tags.push(BY_HAND.to_owned());
+    }
+    filter
 }
 
 impl Database {

@@ -18,6 +18,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use changelog_core::change::BY_HAND;
 use changelog_core::{Environment, HostId, RiskLevel, ServiceId, Status};
 use sqlx::QueryBuilder;
 use sqlx::types::Uuid;
@@ -33,7 +34,7 @@ use spans::{DAY, END, SpanCover, cover};
 
 /// The span of all time.
 const ALL_TIME: i64 = 0;
-/// The span of a day of a service, a host or an author. If it were that of the
+/// The span of a day of a service, a host, an author or a tag. If it were that of the
 /// organization's days, PostgreSQL, which takes scope and span for independent, would expect
 /// hundreds of thousands of the latter.
 pub(in crate::store) const DAY_OF_OTHERS: i64 = -DAY;
@@ -47,7 +48,7 @@ pub enum Scope<'c> {
     Service(ServiceId),
     /// The changes on a host.
     Host(HostId),
-    /// The changes with a tag, which are not counted by day.
+    /// The changes with a tag. Of all tags only [`BY_HAND`] is counted by day, too.
     Tag(&'c str),
     /// The changes that an API key or a person recorded, which are counted by day only.
     Author(Uuid),
@@ -75,7 +76,7 @@ impl<'c> Scope<'c> {
 
     /// Returns whether its changes are counted by day.
     pub(in crate::store) fn has_days(&self) -> bool {
-        !matches!(self, Self::Tag(_))
+        !matches!(self, Self::Tag(tag) if *tag != BY_HAND)
     }
 
     /// Returns the id of the service of a stored scope.
@@ -102,15 +103,17 @@ impl<'c> CountDelta<'c> {
             let services = self.facets.services.iter().copied().map(Scope::Service);
             services.chain(self.facets.host_id.map(Scope::Host))
         };
+        let tags = || self.facets.tags.iter().map(|tag| Scope::Tag(tag));
         let totals = [Scope::Organization]
             .into_iter()
             .chain(things())
-            .chain(self.facets.tags.iter().map(|tag| Scope::Tag(tag)))
+            .chain(tags())
             .map(|scope| (scope.key(), ALL_TIME, 0));
         // Of authors there are only days, which are added up, so that an ordinary create
         // writes one row more and not two.
         let days = things()
             .chain(self.facets.author.map(Scope::Author))
+            .chain(tags().filter(Scope::has_days))
             .map(move |scope| (scope.key(), DAY_OF_OTHERS, day));
         totals
             .chain([(Scope::Organization.key(), DAY, day)])
