@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use super::Kind;
 use super::calls::{
-    NoCall, Told, Who, deletes, digest_of, ignored, is_name, last_part, phrase, read_each, reads,
-    sentence, singular, tool_of, unreadable, values, words,
+    NoCall, Told, Who, deletes, digest_of, events_in, ignored, is_name, last_part, phrase,
+    read_each, reads, sentence, singular, tool_of, unreadable, values, words,
 };
 use super::kubernetes::{self, Target};
 use crate::json::{links, parse, text, time};
@@ -33,10 +33,7 @@ fn read(received: &Received<'_>, _: &Settings) -> Result<Reading, Unreadable> {
         if let Some(data) = value.pointer("/message/data") {
             value = pushed(data)?;
         }
-        match value.get_mut("entries").map(Value::take).unwrap_or(value) {
-            Value::Array(list) => entries.extend(list),
-            value => entries.push(value),
-        }
+        entries.extend(events_in(value, &["entries"]));
     }
     read_each(&entries, |value| entry(value, received))
 }

@@ -4,12 +4,12 @@
 //! controllers write for themselves, leases, events, tokens, statuses and dry runs are no
 //! changes. Objects are never looked into, but for their names.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::Kind;
 use super::calls::{
-    NoCall, Told, Who, deletes, digest_of, ignored, read_each, sentence, singular, tool_of,
-    unreadable, values,
+    NoCall, Told, Who, deletes, digest_of, events_in, ignored, logged, read_each, sentence,
+    singular, tool_of, unreadable, values,
 };
 use crate::json::{list, parse, text, time};
 use crate::observation::{Call, CallProgress, Reading, Tool, Unreadable};
@@ -19,24 +19,24 @@ use crate::settings::Settings;
 pub(super) const KIND: Kind = Kind::new(read);
 
 fn read(received: &Received<'_>, _: &Settings) -> Result<Reading, Unreadable> {
-    let mut events = Vec::new();
-    for value in values(received.body)? {
-        unwrap(value, &mut events);
-    }
+    let values = values(received.body)?.into_iter();
+    let events: Vec<Value> = values
+        .flat_map(|value| match of_eks(&value) {
+            Some(events) => events,
+            None => events_in(value, &["items", "records"]),
+        })
+        .collect();
     read_each(&events, |event| audit_event(event, received))
 }
 
-/// Adds the events of a list, or of an export of AKS, which has them in `records`.
-fn unwrap(mut value: Value, events: &mut Vec<Value>) {
-    let mut members = ["items", "records"].into_iter();
-    let list = members.find(|name| value.get(name).is_some_and(Value::is_array));
-    if let Some(list) = list.and_then(|name| value.get_mut(name)) {
-        value = list.take();
-    }
-    match value {
-        Value::Array(list) => events.extend(list),
-        value => events.push(value),
-    }
+/// Returns the events that EKS has logged to CloudWatch, each wrapped as AKS does.
+fn of_eks(value: &Value) -> Option<Vec<Value>> {
+    // `/aws/eks/NAME/cluster`
+    let group = text(value, "/logGroup").unwrap_or_default();
+    let cluster = group.trim_end_matches("/cluster");
+    let events = logged(value)?.into_iter();
+    let wrap = |event| json!({ "resourceId": cluster, "properties": { "log": event } });
+    Some(events.map(wrap).collect())
 }
 
 /// Reads an event, or the record of an export of AKS that wraps it.
@@ -339,11 +339,9 @@ impl Target {
 
 #[cfg(test)]
 mod tests {
-    use changelog_core::SourceKind;
-    use serde_json::json;
-
     use super::*;
     use crate::kinds::testing::{changes_of, reading_of};
+    use changelog_core::SourceKind;
 
     const KIND: SourceKind = SourceKind::Kubernetes;
 
