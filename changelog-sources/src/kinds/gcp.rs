@@ -48,7 +48,7 @@ fn pushed(data: &Value) -> Result<Value, Unreadable> {
 }
 
 /// Reads an entry of a log.
-fn entry(entry: &Value, received: &Received<'_>) -> Result<Call, NoCall> {
+pub(super) fn entry(entry: &Value, received: &Received<'_>) -> Result<Call, NoCall> {
     let of = |pointer: &str| text(entry, pointer);
     let log = of("/logName").unwrap_or_default();
     if !log.is_empty() {
@@ -72,7 +72,7 @@ fn entry(entry: &Value, received: &Received<'_>) -> Result<Call, NoCall> {
     let tool = tool_of(&agent, ("gcloud", &["gcloud/", "gsutil"]));
     let who = who(&email);
     let what = if service == "k8s.io" || method.starts_with("io.k8s.") {
-        in_cluster(entry, &method, &path, &email, &who, &tool)?
+        in_cluster(entry, &method, &path, (&email, &agent), &who, &tool)?
     } else {
         in_cloud(entry, &service, &method, &path)?
     };
@@ -258,7 +258,7 @@ fn in_cluster(
     entry: &Value,
     method: &str,
     path: &str,
-    user: &str,
+    user: (&str, &str),
     who: &Who,
     tool: &Tool,
 ) -> Result<Done, NoCall> {
