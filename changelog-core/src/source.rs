@@ -65,7 +65,8 @@ pub struct SourceSettings {
     /// The environment of an account, cluster, namespace, branch or environment of the
     /// sender, by its name without regard to case.
     pub environments: BTreeMap<String, Environment>,
-    /// The names of the workflows of GitHub Actions that deploy.
+    /// The names of the workflows of GitHub Actions and of the pipelines of CDEvents that
+    /// deploy.
     pub workflows: Vec<String>,
     /// The risk of a change.
     pub risk: RiskRules,

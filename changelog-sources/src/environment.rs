@@ -52,29 +52,44 @@ pub fn environment_of(places: &[String], settings: &Settings) -> Option<Environm
     rule.or_else(word).or_else(|| settings.environment.clone())
 }
 
-/// Returns the environment that a name tells: `payments-prod-eu` is in production. In
-/// `pre-prod` and `non-prod` the word before decides.
+/// Returns the environment that a name tells: `payments-prod-eu`, `PaymentsProdStack` and
+/// `prod2` are in production. In `pre-prod` and `non-prod` the word before decides.
 fn environment_in(name: &str) -> Option<Environment> {
-    let name = name.to_lowercase();
-    let parts: Vec<&str> = name
-        .split(|letter: char| !letter.is_alphanumeric())
-        .filter(|part| !part.is_empty())
-        .collect();
+    let parts = words(name);
     let of_word = |part: &str| {
+        let part = part.trim_end_matches(|letter: char| letter.is_ascii_digit());
         let found = WORDS.iter().find(|(_, words)| words.contains(&part));
         found.map(|(environment, _)| environment.clone())
     };
     for (index, part) in parts.iter().enumerate() {
-        match (
-            index.checked_sub(1).and_then(|before| parts.get(before)),
-            of_word(part),
-        ) {
-            (Some(&"pre"), Some(Environment::Prod)) => return Some(Environment::Staging),
-            (Some(&("non" | "no" | "not")), Some(Environment::Prod)) | (_, None) => {}
+        let before = index.checked_sub(1).and_then(|before| parts.get(before));
+        match (before.map(String::as_str), of_word(part)) {
+            (Some("pre"), Some(Environment::Prod)) => return Some(Environment::Staging),
+            (Some("non" | "no" | "not"), Some(Environment::Prod)) | (_, None) => {}
             (_, Some(environment)) => return Some(environment),
         }
     }
     None
+}
+
+/// Returns the words of a name in lower case: those between what is neither a letter nor a
+/// digit, and those that begin with a capital after a small letter.
+fn words(name: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut was_small = false;
+    for letter in name.chars() {
+        if !letter.is_alphanumeric() || was_small && letter.is_uppercase() {
+            words.push(String::new());
+        }
+        if letter.is_alphanumeric()
+            && let Some(word) = words.last_mut()
+        {
+            word.extend(letter.to_lowercase());
+        }
+        was_small = letter.is_lowercase();
+    }
+    words.retain(|word| !word.is_empty());
+    words
 }
 
 #[cfg(test)]
@@ -93,6 +108,11 @@ mod tests {
             ),
             ("pre-prod", Some(Environment::Staging)),
             ("preprod", Some(Environment::Staging)),
+            ("testEnv", Some(Environment::Test)),
+            ("PaymentsProdStack", Some(Environment::Prod)),
+            ("prod2-eu", Some(Environment::Prod)),
+            ("PRE-PROD", Some(Environment::Staging)),
+            ("nonProd", None),
             ("nonprod", None),
             ("non-prod", None),
             ("review/my-branch", Some(Environment::Dev)),

@@ -5,8 +5,9 @@ use serde_json::Value;
 
 use crate::observation::Unreadable;
 
-/// Reads a body.
+/// Reads a body, which may begin with a byte order mark.
 pub(crate) fn parse(body: &[u8]) -> Result<Value, Unreadable> {
+    let body = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body);
     Ok(serde_json::from_slice(body)?)
 }
 

@@ -8,11 +8,11 @@ use std::borrow::Cow;
 
 use serde_json::{Value, json};
 
-use super::Kind;
 use super::calls::{
-    NoCall, Told, Who, digest_of, ignored, is_name, last_part, phrase, read_each, reads, sentence,
-    singular, unreadable, values, words,
+    NoCall, Told, Who, digest_of, events_in, ignored, is_name, last_part, phrase, read_each, reads,
+    sentence, singular, unreadable, values, words,
 };
+use super::{Kind, kubernetes};
 use crate::handshake::Handshake;
 use crate::json::{links, parse, text, time};
 use crate::observation::{Call, CallProgress, Reading, Tool, Unreadable};
@@ -41,18 +41,10 @@ fn handshake(received: &Received<'_>) -> Option<Handshake> {
 }
 
 fn read(received: &Received<'_>, _: &Settings) -> Result<Reading, Unreadable> {
-    let mut events = Vec::new();
-    for mut value in values(received.body)? {
-        let mut members = ["records", "value"].into_iter();
-        let list = members.find(|name| value.get(name).is_some_and(Value::is_array));
-        if let Some(list) = list.and_then(|name| value.get_mut(name)) {
-            value = list.take();
-        }
-        match value {
-            Value::Array(list) => events.extend(list),
-            value => events.push(value),
-        }
-    }
+    let values = values(received.body)?.into_iter();
+    let events: Vec<Value> = values
+        .flat_map(|value| events_in(value, &["records", "value"]))
+        .collect();
     read_each(&events, |event| entry_of(event, received))
 }
 
@@ -78,6 +70,12 @@ fn entry_of(event: &Value, received: &Received<'_>) -> Result<Call, NoCall> {
             let is_writing = |category: &String| {
                 ["Administrative", "Write", "Delete", "Action"].contains(&category.as_str())
             };
+            if category
+                .as_ref()
+                .is_some_and(|category| category.starts_with("kube-audit"))
+            {
+                return kubernetes::audit_event(event, received);
+            }
             if let Some(category) = category.filter(|category| !is_writing(category)) {
                 return ignored(format!("entries of the category {category} are no changes"));
             }

@@ -4,7 +4,7 @@ use changelog_core::{Link, Timestamp};
 use ring::digest;
 use serde_json::Value;
 
-use crate::json::{fit, parse};
+use crate::json::{fit, parse, text};
 use crate::observation::{Call, CallProgress, Facts, Observation, Reading, Tool, Unreadable};
 
 /// The characters of a resource's name that a title or a line has.
@@ -61,14 +61,35 @@ pub(super) fn values(body: &[u8]) -> Result<Vec<Value>, Unreadable> {
     };
     let lines = body.split(|byte| *byte == b'\n');
     let lines = lines.filter(|line| !line.trim_ascii().is_empty());
-    let values: Vec<Value> = lines
-        .map(|line| serde_json::from_slice(line).unwrap_or_default())
-        .collect();
+    let values: Vec<Value> = lines.map(|line| parse(line).unwrap_or_default()).collect();
     if values.iter().any(Value::is_object) {
         Ok(values)
     } else {
         Err(error)
     }
+}
+
+/// Returns the events of a value: the elements of the first of the members that is a list, or
+/// of the value if it is one; else the value itself.
+pub(super) fn events_in(mut value: Value, members: &[&str]) -> Vec<Value> {
+    let list = members.iter().find_map(|member| match value.get(member) {
+        Some(Value::Array(_)) => value.get_mut(member).map(Value::take),
+        _ => None,
+    });
+    match list.unwrap_or(value) {
+        Value::Array(events) => events,
+        value => vec![value],
+    }
+}
+
+/// Returns the JSON objects among the messages that a subscription of CloudWatch Logs
+/// delivers; `None` if a value is no such delivery. Other lines of the log are left out:
+/// <https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/SubscriptionFilters.html>.
+pub(super) fn logged(value: &Value) -> Option<Vec<Value>> {
+    let events = value.get("logEvents")?.as_array()?;
+    let messages = events.iter().filter_map(|event| text(event, "/message"));
+    let parsed = messages.filter_map(|message| parse(message.as_bytes()).ok());
+    Some(parsed.filter(Value::is_object).collect())
 }
 
 /// A call, in the words of which titles and lines are made.
@@ -114,6 +135,11 @@ impl From<Told> for Call {
             name => format!(" by {name}"),
         };
         let region = told.region.map(|region| format!(" ({region})"));
+        // The calls of whom nobody knows may be of several: they are no session.
+        let scope = match who.name.as_str() {
+            UNKNOWN => format!("{} {}", told.scope, told.id),
+            _ => told.scope,
+        };
         Self {
             id: told.id,
             at: told.at,
@@ -131,7 +157,7 @@ impl From<Told> for Call {
             principal: who.name,
             is_person: who.is_person,
             tool: told.tool,
-            scope: told.scope,
+            scope,
             area: told.area,
         }
     }
@@ -194,9 +220,10 @@ impl Who {
         ];
         let name = name.into();
         let lower = name.to_lowercase();
-        let local = lower.split('@').next().unwrap_or_default();
+        let (local, domain) = lower.split_once('@').unwrap_or((&lower, ""));
         let mut words = local.split(|letter: char| !letter.is_alphanumeric());
-        let is_person = !words.any(|word| MACHINES.contains(&word));
+        let is_person =
+            !words.any(|word| MACHINES.contains(&word)) && !domain.ends_with("gserviceaccount.com");
         Self { name, is_person }
     }
 }
@@ -264,12 +291,21 @@ pub(super) fn phrase(verb: &str, noun: &str) -> String {
         "patch" => "Update".to_owned(),
         verb => sentence(verb),
     };
-    let joint = if verb.contains(' ') && !verb.ends_with(" off") {
-        " of "
-    } else {
-        " "
-    };
-    format!("{verb}{joint}{noun}")
+    match verb.split_once(' ') {
+        Some((first, _)) if !verb.ends_with(" off") => format!("{verb} {} {noun}", joint(first)),
+        _ => format!("{verb} {noun}"),
+    }
+}
+
+/// Returns the word between what a verb does and to whom: `Attach policy to`, `Remove
+/// permission from`, `Update code of`.
+pub(super) fn joint(verb: &str) -> &'static str {
+    match verb.to_lowercase().as_str() {
+        "add" | "assign" | "associate" | "attach" | "push" | "register" | "send" => "to",
+        "run" | "start" => "on",
+        "deregister" | "detach" | "disassociate" | "remove" | "unassign" => "from",
+        _ => "of",
+    }
 }
 
 /// Returns the words of a name in CamelCase, in lower case unless they are abbreviations.
@@ -309,8 +345,9 @@ pub(super) fn words(name: &str) -> Vec<String> {
 }
 
 /// The words that are written in capitals, whatever their case in a name.
-const ABBREVIATIONS: [&str; 12] = [
-    "api", "db", "dns", "iam", "ip", "kms", "sql", "ssh", "ssl", "sso", "vm", "vpc",
+const ABBREVIATIONS: [&str; 20] = [
+    "acl", "api", "cidr", "cors", "db", "dns", "iam", "ip", "kms", "mfa", "nat", "oidc", "saml",
+    "sql", "ssh", "ssl", "sso", "vm", "vpc", "waf",
 ];
 
 /// Returns a name without a date as its version: `UpdateFunctionCode20150331v2`.

@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::Kind;
 use super::calls::{
-    NoCall, Told, Who, deletes, digest_of, ignored, is_name, last_part, read_each, reads, sentence,
-    tool_of, unreadable, values,
+    NoCall, Told, Who, deletes, digest_of, ignored, is_name, joint, last_part, logged, read_each,
+    reads, sentence, singular, tool_of, unreadable, values, words,
 };
 use crate::handshake::Handshake;
 use crate::json::{links, list, parse, text, time};
@@ -50,6 +50,8 @@ fn unwrap(mut value: Value, events: &mut Vec<Value>, may_be_notification: bool) 
         events.extend(records);
     } else if let Value::Array(records) = value {
         events.extend(records);
+    } else if let Some(records) = logged(&value) {
+        events.extend(records);
     } else if is_by_cloudtrail(&value) {
         events.extend(value.get_mut("detail").map(Value::take));
     } else if let Some(message) = text(&value, "/Message")
@@ -67,21 +69,67 @@ fn is_by_cloudtrail(value: &Value) -> bool {
 }
 
 /// The calls that sign in or assume a role, including the variants that S3 and others use.
-const SIGN_INS: [&str; 10] = [
+const SIGN_INS: [&str; 16] = [
+    "AdminInitiateAuth",
+    "AdminRespondToAuthChallenge",
     "Authenticate",
     "Authorize",
     "ConsoleLogin",
     "CreateOAuth2Token",
+    "CreateSession",
     "CreateToken",
     "Federate",
+    "InitiateAuth",
     "Logout",
     "RegisterClient",
+    "RespondToAuthChallenge",
+    "RevokeToken",
     "StartDeviceAuthorization",
     "SwitchRole",
 ];
 
+/// The calls by which agents on instances and in containers report, and fetch what to do, all
+/// of which are said to write: of Systems Manager, CloudWatch, ECS, ECR, EFS and Auto Scaling.
+const AGENT_CALLS: [&str; 26] = [
+    "AcknowledgeMessage",
+    "CompleteLayerUpload",
+    "CreateControlChannel",
+    "CreateDataChannel",
+    "CreateLogStream",
+    "DiscoverPollEndpoint",
+    "FailMessage",
+    "InitiateLayerUpload",
+    "NewClientConnection",
+    "OpenControlChannel",
+    "OpenDataChannel",
+    "Poll",
+    "PutComplianceItems",
+    "PutConfigurePackageResult",
+    "PutInventory",
+    "RecordLifecycleActionHeartbeat",
+    "RegisterContainerInstance",
+    "SendReply",
+    "StartTelemetrySession",
+    "SubmitAttachmentStateChanges",
+    "SubmitContainerStateChange",
+    "SubmitTaskStateChange",
+    "UpdateInstanceAssociationStatus",
+    "UpdateInstanceInformation",
+    "UpdateInstanceCustomAttributes",
+    "UploadLayerPart",
+];
+
+/// The services that only agents call, and the terminal in the console, which calls for itself.
+const AGENT_SERVICES: [&str; 5] = [
+    "cloudshell",
+    "codedeploy-commands",
+    "codedeploy-commands-secure",
+    "ec2messages",
+    "ssmmessages",
+];
+
 /// The calls on the data of S3, Lambda and others, for records of before there was a category.
-const DATA_CALLS: [&str; 12] = [
+const DATA_CALLS: [&str; 16] = [
     "AbortMultipartUpload",
     "CompleteMultipartUpload",
     "CopyObject",
@@ -90,9 +138,13 @@ const DATA_CALLS: [&str; 12] = [
     "DeleteObjects",
     "Invoke",
     "InvokeExecution",
+    "PutLogEvents",
+    "PutMetricData",
     "PutObject",
     "PutObjectAcl",
     "PutObjectTagging",
+    "PutSystemLogEvents",
+    "PutTraceSegments",
     "UploadPart",
 ];
 
@@ -110,13 +162,15 @@ fn record(event: &Value, received: &Received<'_>) -> Result<Call, NoCall> {
     let region = text(event, "/awsRegion");
     let id = text(event, "/sharedEventID").or_else(|| text(event, "/eventID"));
     let id = id.unwrap_or_else(|| digest_of(event));
-    let resource = resource(event, &name);
+    let resource = Resource::of(event, &name);
+    let what = what(&name, resource.as_ref());
+    let resource = resource.map(|resource| resource.name);
     let account = account.unwrap_or_default();
     Ok(Told {
         at: time(event, "/eventTime").unwrap_or(received.at),
         progress: CallProgress::Succeeded,
         tool: tool(event),
-        what: sentence(&name),
+        what,
         place: format!(" ({service})"),
         deletes: deletes(&name),
         services: Vec::new(),
@@ -179,7 +233,8 @@ fn ignore(event: &Value, name: &str, service: &str) -> Result<(), NoCall> {
     if is_sign_in {
         return ignored("sign-ins and taken roles are no changes");
     }
-    if is_data || flag("managementEvent") == Some(false) {
+    // Notifications of S3 about objects look alike, with the source `aws:s3`.
+    if is_data || service.starts_with("aws:") || flag("managementEvent") == Some(false) {
         return ignored("calls on data are no changes");
     }
     if let Some(category) = category.filter(|category| category != "Management") {
@@ -188,9 +243,13 @@ fn ignore(event: &Value, name: &str, service: &str) -> Result<(), NoCall> {
     let only_reads = ["Describe", "Get", "Head", "List"]
         .iter()
         .any(|verb| name.starts_with(verb))
+        || is_query(name)
         || flag("readOnly").unwrap_or_else(|| reads(name) || name.starts_with("GenerateDataKey"));
     if only_reads {
         return ignored("calls that only read are no changes");
+    }
+    if AGENT_CALLS.contains(&name) || AGENT_SERVICES.contains(&service) {
+        return ignored("what agents report is no change");
     }
     if of("/errorCode").is_some() || of("/errorMessage").is_some() {
         return ignored("calls that failed are no changes");
@@ -199,6 +258,14 @@ fn ignore(event: &Value, name: &str, service: &str) -> Result<(), NoCall> {
         return ignored(BY_AWS);
     }
     Ok(())
+}
+
+/// Returns whether a call runs a query, as those of Athena and of logs, which are said to write.
+fn is_query(name: &str) -> bool {
+    matches!(
+        name,
+        "StartQuery" | "StopQuery" | "StartQueryExecution" | "StopQueryExecution"
+    )
 }
 
 const BY_AWS: &str = "what AWS services do for themselves is no change";
@@ -271,67 +338,211 @@ fn tool(event: &Value) -> Tool {
     }
 }
 
-/// Returns the name of what a call was about, from the members that fit the call's name:
-/// `bucketName` of `DeleteBucket`. Only names and ids are looked at.
-fn resource(event: &Value, name: &str) -> Option<String> {
+/// What a call was about.
+struct Resource {
+    /// Its kind, as the member is called that has its name: `bucket`, `routeTable`. Empty if
+    /// it is only called `name` or `id`.
+    kind: String,
+    name: String,
+}
+
+impl Resource {
+    /// Finds it in the members that fit the call's name, such as `bucketName` of
+    /// `DeleteBucket`, first of the request and then of the response, which has the id of what
+    /// was made. Only names and ids are looked at.
+    fn of(event: &Value, call: &str) -> Option<Self> {
+        let call = call.to_lowercase();
+        let request = members(event.get("requestParameters"));
+        let response = members(event.get("responseElements"));
+        let of = |(kind, value): (String, &Value)| {
+            let name = names(value)?;
+            Some(Self { kind, name })
+        };
+        let own = |members: &[(&String, &Value)]| {
+            let fitting = members
+                .iter()
+                .filter_map(|(key, value)| Some((kind_of(key)?, *value)));
+            let mut fitting: Vec<_> = fitting
+                .filter(|(kind, _)| {
+                    kind.len() > 2 && call.contains(kind.to_lowercase().trim_end_matches('s'))
+                })
+                .collect();
+            // The policy is what is attached, not to what.
+            fitting.sort_by_key(|(kind, _)| (kind == "policy", std::cmp::Reverse(kind.len())));
+            fitting.into_iter().find_map(of)
+        };
+        let called = || {
+            let name = event.pointer("/requestParameters/name").and_then(names)?;
+            Some(Self {
+                kind: String::new(),
+                name,
+            })
+        };
+        let other = || {
+            let mut others = OTHERS.iter().filter_map(|key| {
+                let found = request
+                    .iter()
+                    .find(|(name, _)| name.eq_ignore_ascii_case(key));
+                Some((kind_of(key).unwrap_or_default(), found?.1))
+            });
+            others.find_map(of)
+        };
+        // What the request for a new thing names else is what holds it.
+        let is_new = ["allocate", "create", "run"]
+            .iter()
+            .any(|verb| call.starts_with(verb));
+        let new = || is_new.then(|| own(&response)).flatten();
+        let items = |parent: &str| {
+            let mut lists = [
+                ("instancesSet", "instanceId"),
+                ("resourcesSet", "resourceId"),
+            ]
+            .iter();
+            let name = lists.find_map(|(name, id)| {
+                let items = list(event, &format!("/{parent}/{name}/items"));
+                let ids = items
+                    .iter()
+                    .filter_map(|item| text(item, &format!("/{id}")));
+                joined(&ids.collect::<Vec<_>>())
+            })?;
+            let kind = if call.contains("instance") {
+                "instance"
+            } else {
+                "resource"
+            };
+            Some(Self {
+                kind: kind.to_owned(),
+                name,
+            })
+        };
+        let arn = || {
+            let arn =
+                text(event, "/resources/0/ARN").or_else(|| text(event, "/resources/0/arn"))?;
+            is_name(&arn).then(|| Self {
+                kind: String::new(),
+                name: last_part(&arn).to_owned(),
+            })
+        };
+        own(&request)
+            .or_else(called)
+            .or_else(|| items("requestParameters"))
+            .or_else(|| items("responseElements"))
+            .or_else(new)
+            .or_else(other)
+            .or_else(|| own(&response))
+            .or_else(arn)
+    }
+}
+
+/// The members that name what a call is about, if none fits the name of the call, the most
+/// telling first.
+const OTHERS: [&str; 27] = [
+    "bucketName",
+    "functionName",
+    "roleName",
+    "userName",
+    "groupName",
+    "groupId",
+    "instanceId",
+    "instanceIds",
+    "clusterName",
+    "service",
+    "cluster",
+    "tableName",
+    "autoScalingGroupName",
+    "logGroupName",
+    "trailName",
+    "hostedZoneId",
+    "distributionId",
+    "restApiId",
+    "routeTableId",
+    "repositoryName",
+    "family",
+    "rule",
+    "vpcId",
+    "target",
+    "resourceId",
+    "resourceArn",
+    "id",
+];
+
+/// Returns the members of the parameters of a call, and those of the objects in it: the answer
+/// to `CreateSubnet` is a `subnet` with its `subnetId`.
+fn members(parameters: Option<&Value>) -> Vec<(&String, &Value)> {
+    let outer = parameters.and_then(Value::as_object).into_iter().flatten();
+    let inner = outer
+        .clone()
+        .filter_map(|(_, value)| value.as_object())
+        .flatten();
+    outer.chain(inner).collect()
+}
+
+/// Returns of what kind a thing is whose name or id is in a member. What may hold a secret is
+/// never looked at, nor is the id of a key to sign with.
+fn kind_of(member: &str) -> Option<String> {
     const ENDS: [&str; 6] = ["identifier", "names", "name", "ids", "id", "arn"];
-    const OTHERS: [&str; 16] = [
-        "name",
-        "bucketName",
-        "functionName",
-        "roleName",
-        "userName",
-        "groupName",
-        "groupId",
-        "instanceId",
-        "instanceIds",
-        "clusterName",
-        "service",
-        "cluster",
-        "tableName",
-        "vpcId",
-        "target",
-        "resourceArn",
-    ];
-    let name = name.to_lowercase();
-    // The part of the call's name that a member is about. What may hold a secret is never
-    // looked at, nor is the id of a key to sign with.
-    let stem = |key: &str| {
-        let key = key.to_lowercase();
-        let stem = ENDS.iter().find_map(|end| key.strip_suffix(end))?;
-        let stem = stem.trim_end_matches('s').to_owned();
-        let is_harmless = !["accesskey", "password", "token"]
-            .iter()
-            .any(|word| stem.contains(word));
-        (is_harmless && stem.len() > 2 && name.contains(&stem)).then_some(stem)
+    let lower = member.to_lowercase();
+    let end = ENDS.iter().find(|end| lower.ends_with(*end));
+    let kind = match end {
+        Some(end) => member.get(..member.len().checked_sub(end.len())?)?,
+        // `cluster`, `service`
+        None if OTHERS.contains(&member) => member,
+        None => return None,
     };
-    let parameters = event.get("requestParameters").and_then(Value::as_object);
-    let own = parameters.and_then(|parameters| {
-        let fitting = parameters
-            .iter()
-            .filter_map(|(key, value)| Some((stem(key)?, value)));
-        let mut fitting: Vec<_> = fitting.collect();
-        // The policy is what is attached, not to what.
-        fitting.sort_by_key(|(stem, _)| (stem == "policy", std::cmp::Reverse(stem.len())));
-        let others = OTHERS.iter().filter_map(|key| parameters.get(*key));
-        let mut values = fitting.into_iter().map(|(_, value)| value).chain(others);
-        values.find_map(names)
-    });
-    let items = |member: &str| {
-        let items = list(event, &format!("/{member}/instancesSet/items"));
-        let ids: Vec<String> = items
-            .iter()
-            .filter_map(|item| text(item, "/instanceId"))
-            .collect();
-        joined(&ids)
+    let is_harmless = !["accesskey", "password", "token"]
+        .iter()
+        .any(|word| lower.contains(word));
+    is_harmless.then(|| kind.to_owned())
+}
+
+/// Returns what was done, up to the name of the resource: `DeleteBucket` is `Delete bucket`,
+/// `PutBucketPolicy` is `Set policy of bucket`, and `CreateAccessKey` is `Create access key of
+/// user`.
+fn what(call: &str, resource: Option<&Resource>) -> String {
+    let sentence = sentence(call);
+    let Some(Resource { kind, name }) = resource.filter(|resource| !resource.kind.is_empty())
+    else {
+        return sentence;
     };
-    let arn = || {
-        let arn = text(event, "/resources/0/ARN").or_else(|| text(event, "/resources/0/arn"))?;
-        is_name(&arn).then(|| last_part(&arn).to_owned())
+    let all: Vec<&str> = sentence.split(' ').collect();
+    let Some((verb, rest)) = all.split_first() else {
+        return sentence;
     };
-    own.or_else(|| items("requestParameters"))
-        .or_else(|| items("responseElements"))
-        .or_else(arn)
+    // `dBInstance` is `DB instance`.
+    let is_kind = |words: &[&str]| {
+        let words = words.concat().to_lowercase();
+        words.trim_end_matches('s') == kind.to_lowercase().trim_end_matches('s')
+    };
+    if (0..rest.len()).any(|start| is_kind(&rest[start..])) {
+        let is_one = !name.contains(" more");
+        return if is_one {
+            singular(&sentence)
+        } else {
+            sentence
+        };
+    }
+    let verb = match (*verb, rest) {
+        ("Put", ["image"]) => "Push",
+        ("Put", _) => "Set",
+        (verb, _) => verb,
+    };
+    let joint = joint(verb);
+    let own = (1..rest.len()).find_map(|end| is_kind(&rest[..end]).then(|| rest.split_at(end)));
+    match own {
+        // `RestoreDBInstanceFromDBSnapshot`
+        Some((own, ["from" | "in" | "to" | "with", ..])) => format!("{verb} {}", own.join(" ")),
+        Some((own, more)) => format!("{verb} {} {joint} {}", more.join(" "), own.join(" ")),
+        None => {
+            let rest = rest.join(" ");
+            let kind = words(kind).join(" ");
+            let is_said = rest.to_lowercase().contains(&kind.to_lowercase());
+            if is_said || ["target", "resource"].contains(&kind.as_str()) {
+                format!("{verb} {rest} {joint}")
+            } else {
+                format!("{verb} {rest} {joint} {kind}")
+            }
+        }
+    }
 }
 
 /// Returns the name that a value is, or the names that it lists.
@@ -485,7 +696,11 @@ mod tests {
             ),
             (
                 json!({ "eventName": "PutSecretValue", "eventSource": "secretsmanager.amazonaws.com", "userAgent": "Boto3/1.3", "requestParameters": { "secretId": "db", "secretString": "hunter2" } }),
-                "Put secret value db (secretsmanager) by ada",
+                "Set value of secret db (secretsmanager) by ada",
+            ),
+            (
+                json!({ "userAgent": "x", "userIdentity": null }),
+                "Delete bucket acme-logs (s3)",
             ),
         ] {
             assert_eq!(title_of(&with(event("DeleteBucket", 1), &members)), title);
@@ -493,8 +708,123 @@ mod tests {
     }
 
     #[test]
+    fn titles_name_what_was_changed_and_not_what_holds_it() {
+        for (call, request, response, expected) in [
+            (
+                "CreateSubnet",
+                json!({ "vpcId": "vpc-1" }),
+                json!({ "subnet": { "subnetId": "subnet-1", "vpcId": "vpc-1" } }),
+                "Create subnet subnet-1",
+            ),
+            (
+                "StopInstances",
+                json!({ "instancesSet": { "items": [{ "instanceId": "i-1" }] } }),
+                json!(null),
+                "Stop instance i-1",
+            ),
+            (
+                "ModifyDBSnapshotAttribute",
+                json!({ "dBSnapshotIdentifier": "nightly" }),
+                json!(null),
+                "Modify attribute of DB snapshot nightly",
+            ),
+            (
+                "RestoreDBInstanceFromDBSnapshot",
+                json!({ "dBInstanceIdentifier": "orders", "dBSnapshotIdentifier": "nightly" }),
+                json!(null),
+                "Restore DB instance orders",
+            ),
+            (
+                "AttachRolePolicy",
+                json!({ "policyArn": "arn:aws:iam::aws:policy/ReadOnly", "roleName": "deployer" }),
+                json!(null),
+                "Attach policy to role deployer",
+            ),
+            (
+                "AddPermission20150331v2",
+                json!({ "functionName": "payments", "action": "lambda:InvokeFunction" }),
+                json!(null),
+                "Add permission to function payments",
+            ),
+            (
+                "CreateAccessKey",
+                json!({ "userName": "ada" }),
+                json!({ "accessKey": { "accessKeyId": "hunter2", "userName": "ada" } }),
+                "Create access key of user ada",
+            ),
+            (
+                "DeleteNatGateway",
+                json!({ "DeleteNatGatewayRequest": { "NatGatewayId": "nat-1" } }),
+                json!(null),
+                "Delete NAT gateway nat-1",
+            ),
+            (
+                "CreateTags",
+                json!({ "resourcesSet": { "items": [{ "resourceId": "i-1" }, { "resourceId": "i-2" }] } }),
+                json!(null),
+                "Create tags of i-1 and 1 more",
+            ),
+        ] {
+            let members = json!({
+                "eventName": call, "requestParameters": request, "responseElements": response,
+            });
+            let title = title_of(&with(event(call, 1), &members));
+            assert_eq!(title, format!("{expected} (s3) by ada via AWS CLI"));
+        }
+    }
+
+    #[test]
+    fn calls_of_whom_nobody_knows_are_no_session() {
+        let unknown = |second| {
+            with(
+                event("CreateBucket", second),
+                &json!({ "userIdentity": null }),
+            )
+        };
+        let body = json!({ "Records": [unknown(1), unknown(2)] }).to_string();
+        let changes = changes_of(&KIND, &Settings::default(), &[(vec![], body)]);
+        assert_eq!(changes.len(), 2);
+    }
+
+    #[test]
+    fn deliveries_of_cloudwatch_logs_and_byte_order_marks_are_taken_off() {
+        let message = event("DeleteBucket", 1).to_string();
+        let delivery = json!({
+            "messageType": "DATA_MESSAGE", "logGroup": "trail",
+            "logEvents": [{ "id": "1", "message": message }, { "id": "2", "message": "started" }],
+        });
+        for body in [
+            delivery.to_string(),
+            format!("\u{feff}{message}\n{message}\n"),
+        ] {
+            let changes = changes_of(&KIND, &Settings::default(), &[(vec![], body)]);
+            assert_eq!(changes.len(), 1);
+            assert_eq!(
+                changes[0].fields["title"],
+                "Delete bucket acme-logs (s3) by ada via AWS CLI"
+            );
+        }
+    }
+
+    #[test]
     fn what_changes_nothing_is_ignored_with_a_reason() {
         for (members, reason) in [
+            (
+                json!({ "eventName": "UpdateInstanceInformation", "eventSource": "ssm.amazonaws.com" }),
+                "what agents report is no change",
+            ),
+            (
+                json!({ "eventName": "DeleteMessage", "eventSource": "ec2messages.amazonaws.com" }),
+                "what agents report is no change",
+            ),
+            (
+                json!({ "eventName": "StartQueryExecution", "eventSource": "athena.amazonaws.com" }),
+                "calls that only read are no changes",
+            ),
+            (
+                json!({ "eventName": "ObjectCreated:Put", "eventSource": "aws:s3", "eventCategory": null, "managementEvent": null }),
+                "calls on data are no changes",
+            ),
             (
                 json!({ "readOnly": true }),
                 "calls that only read are no changes",

@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use super::Kind;
 use super::calls::{
-    NoCall, Told, Who, deletes, digest_of, ignored, is_name, last_part, phrase, read_each, reads,
-    sentence, singular, tool_of, unreadable, values, words,
+    NoCall, Told, Who, deletes, digest_of, events_in, ignored, is_name, last_part, phrase,
+    read_each, reads, sentence, singular, tool_of, unreadable, values, words,
 };
 use super::kubernetes::{self, Target};
 use crate::json::{links, parse, text, time};
@@ -33,10 +33,7 @@ fn read(received: &Received<'_>, _: &Settings) -> Result<Reading, Unreadable> {
         if let Some(data) = value.pointer("/message/data") {
             value = pushed(data)?;
         }
-        match value.get_mut("entries").map(Value::take).unwrap_or(value) {
-            Value::Array(list) => entries.extend(list),
-            value => entries.push(value),
-        }
+        entries.extend(events_in(value, &["entries"]));
     }
     read_each(&entries, |value| entry(value, received))
 }
@@ -51,7 +48,7 @@ fn pushed(data: &Value) -> Result<Value, Unreadable> {
 }
 
 /// Reads an entry of a log.
-fn entry(entry: &Value, received: &Received<'_>) -> Result<Call, NoCall> {
+pub(super) fn entry(entry: &Value, received: &Received<'_>) -> Result<Call, NoCall> {
     let of = |pointer: &str| text(entry, pointer);
     let log = of("/logName").unwrap_or_default();
     if !log.is_empty() {
@@ -75,7 +72,7 @@ fn entry(entry: &Value, received: &Received<'_>) -> Result<Call, NoCall> {
     let tool = tool_of(&agent, ("gcloud", &["gcloud/", "gsutil"]));
     let who = who(&email);
     let what = if service == "k8s.io" || method.starts_with("io.k8s.") {
-        in_cluster(entry, &method, &path, &email, &who, &tool)?
+        in_cluster(entry, &method, &path, (&email, &agent), &who, &tool)?
     } else {
         in_cloud(entry, &service, &method, &path)?
     };
@@ -261,7 +258,7 @@ fn in_cluster(
     entry: &Value,
     method: &str,
     path: &str,
-    user: &str,
+    user: (&str, &str),
     who: &Who,
     tool: &Tool,
 ) -> Result<Done, NoCall> {

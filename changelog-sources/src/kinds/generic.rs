@@ -45,8 +45,10 @@ fn id_of(received: &Received<'_>) -> Option<String> {
     ids.next().map(str::to_owned)
 }
 
-/// The instructions that a template may take, and the bytes that it may write.
+/// The work of a template, in instructions. The bytes of strings cost as well, before they are
+/// made: 64 of them one instruction, so that a product such as `a * 9999999` is refused.
 const FUEL: u64 = 5_000;
+/// The bytes that a template may write.
 const MAX_BYTES: usize = 64 * 1024;
 /// The characters of a title that is looked for.
 const MAX_TITLE_CHARS: usize = 200;
@@ -352,7 +354,21 @@ mod tests {
                 "{}",
                 "title: ",
             ),
-            (json!({ "title": "{{ 'a' * 1000000 }}" }), "{}", "title: "),
+            (
+                json!({ "title": "{{ 'a' * 1000000 }}" }),
+                "{}",
+                "title: engine ran out of fuel",
+            ),
+            (
+                json!({ "title": "{{ (a * 99999999) | length }}" }),
+                r#"{"a":"a"}"#,
+                "title: engine ran out of fuel",
+            ),
+            (
+                json!({ "title": "{{ ([a] * 99999999) | join }}" }),
+                r#"{"a":"a"}"#,
+                "title: engine ran out of fuel",
+            ),
             (json!({ "title": "{{ a" }), "{}", "title: syntax error"),
             (
                 json!({ "title": "{{ a | none }}" }),

@@ -4,13 +4,13 @@
 //! controllers write for themselves, leases, events, tokens, statuses and dry runs are no
 //! changes. Objects are never looked into, but for their names.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::Kind;
 use super::calls::{
-    NoCall, Told, Who, deletes, digest_of, ignored, read_each, sentence, singular, tool_of,
-    unreadable, values,
+    NoCall, Told, Who, deletes, digest_of, events_in, ignored, logged, read_each, sentence,
+    singular, tool_of, unreadable, values,
 };
+use super::{Kind, gcp};
 use crate::json::{list, parse, text, time};
 use crate::observation::{Call, CallProgress, Reading, Tool, Unreadable};
 use crate::received::Received;
@@ -19,28 +19,32 @@ use crate::settings::Settings;
 pub(super) const KIND: Kind = Kind::new(read);
 
 fn read(received: &Received<'_>, _: &Settings) -> Result<Reading, Unreadable> {
-    let mut events = Vec::new();
-    for value in values(received.body)? {
-        unwrap(value, &mut events);
-    }
+    let values = values(received.body)?.into_iter();
+    let events: Vec<Value> = values
+        .flat_map(|value| match of_eks(&value) {
+            Some(events) => events,
+            None => events_in(value, &["items", "records"]),
+        })
+        .collect();
     read_each(&events, |event| audit_event(event, received))
 }
 
-/// Adds the events of a list, or of an export of AKS, which has them in `records`.
-fn unwrap(mut value: Value, events: &mut Vec<Value>) {
-    let mut members = ["items", "records"].into_iter();
-    let list = members.find(|name| value.get(name).is_some_and(Value::is_array));
-    if let Some(list) = list.and_then(|name| value.get_mut(name)) {
-        value = list.take();
-    }
-    match value {
-        Value::Array(list) => events.extend(list),
-        value => events.push(value),
-    }
+/// Returns the events that EKS has logged to CloudWatch, each wrapped as AKS does.
+fn of_eks(value: &Value) -> Option<Vec<Value>> {
+    // `/aws/eks/NAME/cluster`
+    let group = text(value, "/logGroup").unwrap_or_default();
+    let cluster = group.trim_end_matches("/cluster");
+    let events = logged(value)?.into_iter();
+    let wrap = |event| json!({ "resourceId": cluster, "properties": { "log": event } });
+    Some(events.map(wrap).collect())
 }
 
-/// Reads an event, or the record of an export of AKS that wraps it.
-fn audit_event(event: &Value, received: &Received<'_>) -> Result<Call, NoCall> {
+/// Reads an event, or what wraps it: the record of an export of AKS, or the entry of a log of
+/// Google Cloud.
+pub(super) fn audit_event(event: &Value, received: &Received<'_>) -> Result<Call, NoCall> {
+    if event.get("protoPayload").is_some() {
+        return gcp::entry(event, received);
+    }
     let cluster =
         text(event, "/resourceId").and_then(|id| Some(id.rsplit_once('/')?.1.to_lowercase()));
     match event.pointer("/properties/log") {
@@ -97,8 +101,10 @@ fn request(
         None => tool(&agent),
     };
     let who = who(&user);
-    ignore_noise(&verb, &target, &user, &who, &tool)?;
-    let namespace = of("/objectRef/namespace");
+    ignore_noise(&verb, &target, (&user, &agent), &who, &tool)?;
+    // A namespace is in itself.
+    let is_namespace = target.resource == "namespaces";
+    let namespace = of("/objectRef/namespace").filter(|_| !is_namespace);
     let id = of("/auditID").unwrap_or_else(|| digest_of(event));
     let restarts = uri.contains("fieldManager=kubectl-rollout");
     let (what, resource) = match release {
@@ -125,10 +131,11 @@ fn request(
             .map(|name| format!(" in {name}"))
             .unwrap_or_default(),
         services: service.into_iter().collect(),
+        // The name of an object tells nothing: `test-runner` may be in production.
         places: namespace
             .iter()
+            .chain(resource.iter().filter(|_| is_namespace))
             .chain(&cluster)
-            .chain(&resource)
             .cloned()
             .collect(),
         links: Vec::new(),
@@ -162,7 +169,7 @@ fn ignore_failures(event: &Value, uri: &str) -> Result<(), NoCall> {
 pub(super) fn ignore_noise(
     verb: &str,
     target: &Target,
-    user: &str,
+    (user, agent): (&str, &str),
     who: &Who,
     tool: &Tool,
 ) -> Result<(), NoCall> {
@@ -193,13 +200,16 @@ pub(super) fn ignore_noise(
             target.subresource
         ));
     }
-    if is_controller(user) {
+    if is_part_of_cluster(user) || *tool == Tool::Other && is_controller(user, agent) {
         return ignored("what controllers write for themselves is no change");
     }
     let is_made_by_controllers = matches!(
         target.resource.as_str(),
         "pods" | "replicasets" | "controllerrevisions"
     ) || target.is_custom();
+    if target.is_of_automation() && !who.is_person && matches!(tool, Tool::Automation(_)) {
+        return ignored("what controllers write for themselves is no change");
+    }
     if is_made_by_controllers && !who.is_person && *tool == Tool::Other {
         return ignored("pods and custom resources that controllers write are no changes");
     }
@@ -207,22 +217,62 @@ pub(super) fn ignore_noise(
 }
 
 /// Returns whether a user is a part of the cluster itself.
-fn is_controller(user: &str) -> bool {
-    if let Some(account) = user.strip_prefix("system:serviceaccount:") {
-        return ["kube-", "openshift-", "gke-"]
-            .iter()
-            .any(|start| account.starts_with(start));
+fn is_part_of_cluster(user: &str) -> bool {
+    const NAMESPACES: [&str; 10] = [
+        "amazon-",
+        "azure-",
+        "calico-",
+        "cattle-",
+        "gke-",
+        "gmp-",
+        "istio-",
+        "kube-",
+        "openshift-",
+        "tigera-",
+    ];
+    if let Some(account) = user.strip_prefix(SERVICE_ACCOUNT) {
+        return NAMESPACES.iter().any(|start| account.starts_with(start));
     }
     // The first is the admin of some distributions; nobody knows who the other one is.
     let is_part = !matches!(user, "system:admin" | "system:anonymous");
     is_part && user.starts_with("system:")
         || user.starts_with("eks:")
-        || matches!(user, "aksService" | "acsService" | "kube-apiserver")
+        || matches!(
+            user,
+            "acsService" | "aksService" | "hcpService" | "kube-apiserver" | "nodeclient"
+        )
+}
+
+const SERVICE_ACCOUNT: &str = "system:serviceaccount:";
+
+/// Returns whether a service account is that of a controller, and not of a pipeline: by its
+/// name, or by a user agent such as `manager/v0.0.0 (linux/amd64) kubernetes/$Format`, which
+/// programs with the libraries of Kubernetes have that set none of their own.
+fn is_controller(user: &str, agent: &str) -> bool {
+    const WORDS: [&str; 9] = [
+        "autoscaler",
+        "cainjector",
+        "controller",
+        "injector",
+        "leader",
+        "operator",
+        "provisioner",
+        "scheduler",
+        "webhook",
+    ];
+    let Some(account) = user.strip_prefix(SERVICE_ACCOUNT) else {
+        return false;
+    };
+    let has_word = |text: &str| {
+        let mut words = text.split(|letter: char| !letter.is_alphanumeric());
+        words.any(|word| WORDS.contains(&word))
+    };
+    agent.contains("kubernetes/$Format") || has_word(account) || has_word(&agent.to_lowercase())
 }
 
 /// Returns who a user is.
 pub(super) fn who(user: &str) -> Who {
-    match user.strip_prefix("system:serviceaccount:") {
+    match user.strip_prefix(SERVICE_ACCOUNT) {
         Some(account) => Who::machine(format!("service account {}", account.replace(':', "/"))),
         // An ARN, or the name that an identity provider adds its address to.
         None => match user
@@ -260,9 +310,11 @@ fn helm(verb: &str) -> &'static str {
 impl Target {
     /// Returns what one of it is called: `deployment`, `config map`.
     pub(super) fn noun(&self) -> String {
-        const COMPOUNDS: [(&str, &str); 19] = [
+        const COMPOUNDS: [(&str, &str); 22] = [
+            ("certificatesigningrequests", "certificate signing request"),
             ("clusterrolebindings", "cluster role binding"),
             ("clusterroles", "cluster role"),
+            ("apiservices", "API service"),
             ("configmaps", "config map"),
             ("cronjobs", "cron job"),
             ("customresourcedefinitions", "custom resource definition"),
@@ -278,6 +330,7 @@ impl Target {
             ("persistentvolumes", "persistent volume"),
             ("poddisruptionbudgets", "pod disruption budget"),
             ("priorityclasses", "priority class"),
+            ("resourcequotas", "resource quota"),
             ("rolebindings", "role binding"),
             ("serviceaccounts", "service account"),
             ("statefulsets", "stateful set"),
@@ -331,6 +384,13 @@ impl Target {
         )
     }
 
+    /// Returns whether Argo CD or Flux keep in it what they are doing.
+    fn is_of_automation(&self) -> bool {
+        let kinds = ["applications", "applicationsets", "appprojects"];
+        self.group.ends_with(".fluxcd.io")
+            || self.group == "argoproj.io" && kinds.contains(&self.resource.as_str())
+    }
+
     /// Returns whether its kind was added to the cluster.
     fn is_custom(&self) -> bool {
         self.group.contains('.') && !self.group.ends_with(".k8s.io")
@@ -339,11 +399,9 @@ impl Target {
 
 #[cfg(test)]
 mod tests {
-    use changelog_core::SourceKind;
-    use serde_json::json;
-
     use super::*;
     use crate::kinds::testing::{changes_of, reading_of};
+    use changelog_core::SourceKind;
 
     const KIND: SourceKind = SourceKind::Kubernetes;
 
@@ -445,6 +503,28 @@ mod tests {
                 "Create rollout payments in shop-prod by service account ci/deployer via kubectl",
             ),
             (
+                event(
+                    "delete",
+                    "namespaces",
+                    "shop",
+                    "sso:x@acme.iam.gserviceaccount.com",
+                ),
+                "Delete namespace shop by sso:x@acme.iam.gserviceaccount.com via kubectl",
+            ),
+            (
+                with(
+                    event(
+                        "patch",
+                        "deployments",
+                        "a",
+                        "system:serviceaccount:argocd:controller",
+                    ),
+                    "/userAgent",
+                    "argocd-application-controller/v0.0.0 (linux/amd64) kubernetes/$Format",
+                ),
+                "Update deployment a in shop-prod by service account argocd/controller via Argo CD",
+            ),
+            (
                 event("create", "secrets", "sh.helm.release.v1.shop.v12", "ada"),
                 "Deploy Helm release shop (revision 12) in shop-prod by ada via Helm",
             ),
@@ -471,7 +551,16 @@ mod tests {
             "payments",
             "system:serviceaccount:argo:rollouts",
         );
-        operator["userAgent"] = "rollouts-controller/v0.0.0".into();
+        operator["userAgent"] = "okhttp/4".into();
+        let by = |account: &str, agent: &str| {
+            let user = format!("system:serviceaccount:{account}");
+            let mut event = event("update", "configmaps", "a", &user);
+            event["userAgent"] = agent.into();
+            event
+        };
+        let mut application = by("argocd:argocd-application-controller", "argocd/v3");
+        application["objectRef"]["apiGroup"] = "argoproj.io".into();
+        application["objectRef"]["resource"] = "applications".into();
         for (event, reason) in [
             (
                 set("/stage", json!("RequestReceived")),
@@ -512,6 +601,16 @@ mod tests {
                 controller,
             ),
             (event("update", "nodes", "a", "system:node:a"), controller),
+            (by("cert-manager:cert-manager-cainjector", ""), controller),
+            (by("web:web", "nginx-ingress-controller/v1"), controller),
+            (
+                by(
+                    "shop:queue",
+                    "manager/v0.0.0 (linux/amd64) kubernetes/$Format",
+                ),
+                controller,
+            ),
+            (application, controller),
             (
                 operator,
                 "pods and custom resources that controllers write are no changes",
@@ -519,6 +618,40 @@ mod tests {
         ] {
             let reading = reading_of(&KIND, &Settings::default(), &[], &event.to_string()).unwrap();
             assert_eq!(reading, Reading::ignored(reason));
+        }
+    }
+
+    #[test]
+    fn only_the_namespace_and_the_cluster_tell_the_environment() {
+        let mut event = event("create", "pods", "test-runner", "ada");
+        event["objectRef"]["namespace"] = "default".into();
+        assert_eq!(changes_in(&[event])[0].fields.get("environment"), None);
+    }
+
+    #[test]
+    fn logs_of_eks_and_gke_are_taken_off() {
+        let message = event("delete", "services", "web", "ada").to_string();
+        let of_eks = json!({
+            "messageType": "DATA_MESSAGE", "logGroup": "/aws/eks/shop-live/cluster",
+            "logEvents": [{ "message": message }, { "message": "time=\"10:00\" level=info" }],
+        });
+        let of_gke = json!({
+            "logName": "projects/acme/logs/cloudaudit.googleapis.com%2Factivity",
+            "protoPayload": {
+                "serviceName": "k8s.io", "methodName": "io.k8s.core.v1.services.delete",
+                "resourceName": "core/v1/namespaces/shop-prod/services/web",
+                "authenticationInfo": { "principalEmail": "ada" },
+                "requestMetadata": { "callerSuppliedUserAgent": "kubectl/v1.31.0" },
+            },
+            "resource": { "labels": { "cluster_name": "shop-live" } },
+        });
+        for body in [of_eks, of_gke] {
+            let changes = changes_of(&KIND, &Settings::default(), &[(vec![], body.to_string())]);
+            assert_eq!(changes.len(), 1);
+            assert_eq!(
+                changes[0].fields["title"],
+                "Delete service web in shop-prod by ada via kubectl"
+            );
         }
     }
 
