@@ -89,7 +89,7 @@ async fn claims_are_shown_as_claims(app: TestApp) {
     let shown = facts(&id).await;
     for fact in [
         "<bdi>mei@example.com</bdi> <span class=\"quiet\">(claimed)</span>",
-        "deploy-bot, autonomous, run javascript:alert(1) <span class=\"quiet\">(claimed)</span>",
+        "<bdi>deploy-bot</bdi></a>, autonomous, run javascript:alert(1) <span class=\"quiet\">(claimed)</span>",
         "1a2b3c4d5e6f",
         "2026-02-01 10:00<",
         "<bdi>terraform</bdi></a> <span class=\"tag\">key</span>",
