@@ -1,5 +1,5 @@
-//! What an organization's changes come from, and when one of these was silent for too long:
-//! what people are shown of it, and what receivers are told.
+//! Where an organization's changes come from, and when a source or an API key has been silent
+//! for too long: what the API and the dashboard show, and the events that receivers are sent.
 
 use std::collections::HashMap;
 

@@ -75,7 +75,7 @@ pub(crate) fn time_of(text: &str) -> Option<Timestamp> {
         .then(|| Timestamp::from_millis(millis as i64))
 }
 
-/// Returns the first non-empty line of a text, truncated to `most` characters.
+/// Returns the first non-empty line, truncated to `most` characters.
 pub(crate) fn first_line(text: &str, most: usize) -> String {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty());
     fit(line.unwrap_or_default(), most)
@@ -97,7 +97,7 @@ pub(crate) fn phrase<const N: usize>(parts: [(&str, Option<&str>); N]) -> String
     known.collect()
 }
 
-/// Truncates a text to `most` characters, with an ellipsis.
+/// Truncates a string to `most` characters, ending in an ellipsis.
 pub(crate) fn fit(text: &str, most: usize) -> String {
     if text.chars().nth(most).is_none() {
         return text.to_owned();

@@ -414,7 +414,7 @@ pub(super) fn digest_of(event: &Value) -> String {
     hex::encode(digest::digest(&digest::SHA256, &bytes))
 }
 
-/// Returns whether a text is safe to show as a name: short, without spaces or punctuation
+/// Returns whether a string is safe to show as a name: short, without spaces or punctuation
 /// that values such as documents and keys have.
 pub(super) fn is_name(text: &str) -> bool {
     let is_allowed = |letter: char| letter.is_alphanumeric() || "-_./:@+".contains(letter);

@@ -219,7 +219,7 @@ async fn filter_urls_are_canonical(app: TestApp) {
     }
 }
 
-/// Returns the attribute of a link with a text.
+/// Returns the address of the link with a given text.
 fn address_of<'p>(page: &'p str, text: &str) -> &'p str {
     let (before, _) = page
         .split_once(&format!(">{text}</a>"))

@@ -1,4 +1,5 @@
-//! What is not heard in time is a gap, wherever people look, and receivers are told.
+//! A source that is silent for too long is reported as a gap by the API, the dashboard and `chlog`,
+//! and as an event to connections.
 
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ on_both!(
 );
 
 const HOUR: Duration = Duration::from_hours(1);
-/// The secret words of a page that only a gap shows.
+/// What a page shows only while there is a gap.
 const SILENT: &str = "has been silent since";
 
 async fn coverage(app: &TestApp, query: &str) -> Value {

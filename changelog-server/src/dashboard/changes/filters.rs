@@ -168,29 +168,22 @@ pub(super) async fn unknown_names(
     tenant: Tenant,
     filter: &ChangeFilter,
 ) -> Result<Vec<(&'static str, String)>, StoreError> {
+    let is_name = |given: &&String| uuid::Uuid::try_parse(given).is_err();
     let mut unknown = Vec::new();
-    if let Some(author) = &filter.created_by {
-        let message = unknown_author(store, tenant, author).await?;
-        unknown.extend(message.map(|message| ("created_by", message)));
+    let mut check = |field, what, given: &str, all: Vec<String>| {
+        if !all.iter().any(|name| name.eq_ignore_ascii_case(given)) {
+            unknown.push((field, named::unknown_name(what, given, &all)));
+        }
+    };
+    if let Some(author) = filter.created_by.as_ref().filter(is_name) {
+        let all = names::people(store, tenant, "").await?;
+        check("created_by", "person or API key", author, all);
     }
-    if let Some(source) = &filter.source {
-        let message = unknown_source(store, tenant, source).await?;
-        unknown.extend(message.map(|message| ("source", message)));
+    if let Some(source) = filter.source.as_ref().filter(is_name) {
+        let all = names::sources(store, tenant, "").await?;
+        check("source", "source", source, all);
     }
     Ok(unknown)
-}
-
-async fn unknown_author(
-    store: &Store,
-    tenant: Tenant,
-    given: &str,
-) -> Result<Option<String>, StoreError> {
-    if uuid::Uuid::try_parse(given).is_ok() {
-        return Ok(None);
-    }
-    let all = names::people(store, tenant, "").await?;
-    let exists = all.iter().any(|name| name.eq_ignore_ascii_case(given));
-    Ok((!exists).then(|| named::unknown_name("person or API key", given, &all)))
 }
 
 /// Returns the id of the source with a name.
@@ -202,18 +195,6 @@ async fn source_named(
     let mut all = store.sources(tenant).await?.into_iter();
     let named = all.find(|source| source.name.eq_ignore_ascii_case(name));
     Ok(named.map(|source| source.id))
-}
-
-async fn unknown_source(
-    store: &Store,
-    tenant: Tenant,
-    given: &str,
-) -> Result<Option<String>, StoreError> {
-    if uuid::Uuid::try_parse(given).is_ok() {
-        return Ok(None);
-    }
-    let all = names::sources(store, tenant, "").await?;
-    Ok(Some(named::unknown_name("source", given, &all)))
 }
 
 /// Returns the name of the source with an id, even of one that was deleted if it is that of
