@@ -67,11 +67,11 @@ pub(crate) async fn investigate(
     let facets = app.store.counts_by_place(tenant, window, now, &services);
     let ids = ranking.ranked.iter().map(|one| one.id);
     let documents = app.store.changes_of(tenant, ids);
-    let coverage = async {
+    let coverage = Box::pin(async {
         let mut coverage = coverage(app, tenant, ranking.since).await?;
         coverage.gaps.retain(|gap| gap.since < at);
         Ok(coverage)
-    };
+    });
     let (facets, documents, coverage) = try_join3(facets, documents, coverage).await?;
     let answer = Around {
         data: Vec::new(),

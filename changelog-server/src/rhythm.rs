@@ -12,7 +12,7 @@ use changelog_core::Timestamp;
 const WEEK: i64 = 7 * 24;
 /// The hours that are remembered.
 const HOURS: i64 = 8 * WEEK;
-const BYTES: usize = HOURS as usize / 8;
+const BYTES: usize = 8 * 7 * 24 / 8;
 /// The hours that must have been heard, and the time between the first and the last of
 /// them, before there is a rhythm.
 const MIN_HEARD: usize = 5;
@@ -70,13 +70,13 @@ impl Rhythm {
     pub(crate) fn expected_by(&self) -> Option<Timestamp> {
         let start = self.first.max(self.last - HOURS + 1);
         let known = start..=self.last;
-        let mut busy = [false; WEEK as usize];
+        let mut busy = [false; 7 * 24];
         for hour in known.clone().filter(|hour| self.is_heard(*hour)) {
             for near in hour - 1..=hour + 1 {
-                busy[near.rem_euclid(WEEK) as usize] = true;
+                busy[index(near, WEEK)] = true;
             }
         }
-        let is_busy = |hour: &i64| busy[hour.rem_euclid(WEEK) as usize];
+        let is_busy = |hour: &i64| busy[index(*hour, WEEK)];
         let mut silences = Vec::new();
         let mut silence = 0;
         for hour in known {
@@ -137,8 +137,13 @@ fn hour_of(at: Timestamp) -> i64 {
 
 /// Returns the byte of an hour and the bit in it.
 fn place(hour: i64) -> (usize, u8) {
-    let index = hour.rem_euclid(HOURS) as usize;
+    let index = index(hour, HOURS);
     (index / 8, 1 << (index % 8))
+}
+
+/// Returns the place of an hour in a period.
+fn index(hour: i64, period: i64) -> usize {
+    usize::try_from(hour.rem_euclid(period)).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -269,7 +269,7 @@ fn matching<'e>(events: &[&'e Event], subscribers: &[Subscriber]) -> (Matches<'e
     }
     let mut new = Matches::new();
     let mut taken = 0;
-    for event in events.iter().copied() {
+    for event in events {
         if new.len() >= ENOUGH_NOTIFICATIONS {
             break;
         }

@@ -81,7 +81,7 @@ impl Fixture {
             format!("?created_by={}&not_status=planned", self.author),
             "?created_by=terraform&min_risk=medium&status=completed%2Crolled_back".to_owned(),
             format!("?source={}&agent=terraform&by=hand", Uuid::now_v7()),
-            "?source=github&by=agent%2Cpipeline".to_owned(),
+            "?by=agent%2Cpipeline".to_owned(),
             "?by=hand".to_owned(),
             format!(
                 "?not_status=planned&since={}",

@@ -118,6 +118,7 @@ async fn suspects_are_ranked_with_their_reasons(app: TestApp) {
             "at",
             "complete",
             "considered",
+            "coverage",
             "data",
             "facets",
             "since",
@@ -128,11 +129,14 @@ async fn suspects_are_ranked_with_their_reasons(app: TestApp) {
     let mut rest = around.clone();
     rest["data"].take();
     rest["facets"].take();
+    assert_eq!(rest["coverage"]["gaps"], json!([]));
+    rest["coverage"].take();
     assert_eq!(
         rest,
         json!({
             "at": AT, "since": "2026-02-28T12:00:00.000Z", "window_minutes": 1_440,
             "widened": false, "considered": 9, "complete": true, "data": null, "facets": null,
+            "coverage": null,
         })
     );
     assert_eq!(

@@ -11,6 +11,7 @@ use changelog_tests::{TestApp, assert_contains, assert_lacks, each, in_browser, 
 on_one!(
     filter_urls_are_canonical,
     changes_are_filtered_by_what_made_them,
+    what_made_a_change_is_linked_saved_and_sent,
     invalid_filters_are_reported_at_their_field,
     downloads_have_each_of_many_changes_once,
     csv_cells_are_not_formulas,
@@ -227,7 +228,12 @@ fn address_of<'p>(page: &'p str, text: &str) -> &'p str {
     link.split('"').next().unwrap_or_default()
 }
 
-async fn changes_are_filtered_by_what_made_them(app: TestApp) {
+const CONSOLE: &str = "Run instances (ec2) by ada in the console";
+const BY_AGENT: &str = "Run instances (ec2) by ada via Terraform";
+
+/// Records changes that agents, people and pipelines made, and some by hand. Returns the id of
+/// the source of two of them.
+async fn record_in_every_way(app: &TestApp) -> String {
     let key = app.key();
     let source = app.source("cloudtrail", "AWS_prod", None);
     let call = |id: &str, agent: &str| {
@@ -253,9 +259,13 @@ async fn changes_are_filtered_by_what_made_them(app: TestApp) {
     owner
         .submit("/changes", &[("title", "Written"), ("risk_level", "low")])
         .await;
-    let console = "Run instances (ec2) by ada in the console";
-    let by_agent = "Run instances (ec2) by ada via Terraform";
-    let id = &source.id;
+    source.id.clone()
+}
+
+async fn changes_are_filtered_by_what_made_them(app: TestApp) {
+    let id = &record_in_every_way(&app).await;
+    let (console, by_agent) = (CONSOLE, BY_AGENT);
+    let owner = app.browser().await;
     for (query, expected, chips) in [
         ("by=hand", vec!["Typed", console], vec!["Made by hand"]),
         (
@@ -287,7 +297,7 @@ async fn changes_are_filtered_by_what_made_them(app: TestApp) {
         titles.sort_unstable_by_key(|title| expected.iter().position(|one| one == title));
         assert_eq!(titles, expected, "{query}");
         for chip in &chips {
-            assert_contains(main, &format!("aria-label=\"Remove filter: {chip}\""));
+            assert_contains(main, format!("aria-label=\"Remove filter: {chip}\""));
         }
         assert_eq!(
             main.matches("Remove filter").count(),
@@ -323,7 +333,12 @@ async fn changes_are_filtered_by_what_made_them(app: TestApp) {
         .await;
     assert_contains(&page, "<span id=\"by-chosen\">AWS_prod, Terraform</span>");
     assert_contains(&page, "name=\"source\" value=\"AWS_prod\"");
+}
 
+async fn what_made_a_change_is_linked_saved_and_sent(app: TestApp) {
+    let id = &record_in_every_way(&app).await;
+    let (console, by_agent) = (CONSOLE, BY_AGENT);
+    let (key, owner) = (app.key(), app.browser().await);
     // The page of a change has links to its like.
     let all = key.body("/api/changes").await;
     let mut pages = Vec::new();

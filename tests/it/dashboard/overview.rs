@@ -50,7 +50,7 @@ async fn changes_made_by_hand_are_counted(app: TestApp) {
     assert_lacks(&owner.page("/").await, "made by hand");
     let day = TimeDelta::days(1);
     for (age, status) in [
-        (day * 0, "completed"),
+        (TimeDelta::zero(), "completed"),
         (day * 28, "completed"),
         (day * 31, "completed"),
         (day * 40, "in_progress"),

@@ -162,8 +162,25 @@ fn is_repeated(form: &Form, name: &str) -> bool {
     form.pairs().filter(|(found, _)| *found == name).count() > 1
 }
 
-/// Returns the error for an author without changes whose name nobody has.
-pub(super) async fn unknown_author(
+/// Returns the errors for an author and a source without changes whose names nobody has.
+pub(super) async fn unknown_names(
+    store: &Store,
+    tenant: Tenant,
+    filter: &ChangeFilter,
+) -> Result<Vec<(&'static str, String)>, StoreError> {
+    let mut unknown = Vec::new();
+    if let Some(author) = &filter.created_by {
+        let message = unknown_author(store, tenant, author).await?;
+        unknown.extend(message.map(|message| ("created_by", message)));
+    }
+    if let Some(source) = &filter.source {
+        let message = unknown_source(store, tenant, source).await?;
+        unknown.extend(message.map(|message| ("source", message)));
+    }
+    Ok(unknown)
+}
+
+async fn unknown_author(
     store: &Store,
     tenant: Tenant,
     given: &str,
@@ -187,8 +204,7 @@ async fn source_named(
     Ok(named.map(|source| source.id))
 }
 
-/// Returns the error for a source without changes whose name no source has.
-pub(super) async fn unknown_source(
+async fn unknown_source(
     store: &Store,
     tenant: Tenant,
     given: &str,

@@ -122,15 +122,8 @@ pub(in crate::dashboard) async fn get(app: App, request: Request) -> ApiResult {
         let list = app.store.changes(tenant, filter).await?;
         count = list.count;
         changes = blocking_pool::run_sized(list.json.0.len(), move || list.json.parse()).await?;
-        if let (0, Some(author)) = (count, &filter.created_by)
-            && let Some(message) = filters::unknown_author(&app.store, tenant, author).await?
-        {
-            vain.push(("created_by", message));
-        }
-        if let (0, Some(source)) = (count, &filter.source)
-            && let Some(message) = filters::unknown_source(&app.store, tenant, source).await?
-        {
-            vain.push(("source", message));
+        if count == 0 {
+            vain.extend(filters::unknown_names(&app.store, tenant, filter).await?);
         }
     }
     // What is planned is listed where it was logged, and did not happen on that day.

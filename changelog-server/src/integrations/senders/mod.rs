@@ -67,8 +67,8 @@ pub fn takes(kind: &ConnectionKind, event: &Event) -> bool {
             event.change.status != Status::Planned || event.kind != EventKind::Created
         }
         // They know of changes only.
-        (ConnectionKind::PagerDuty | ConnectionKind::Grafana, Event::Source(_)) => false,
-        (ConnectionKind::Unknown(_), _) => false,
+        (ConnectionKind::PagerDuty | ConnectionKind::Grafana, Event::Source(_))
+        | (ConnectionKind::Unknown(_), _) => false,
         _ => true,
     }
 }

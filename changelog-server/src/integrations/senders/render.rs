@@ -121,9 +121,10 @@ impl Summary {
         Self {
             tone,
             title: line(&source.name),
-            url: match is_key {
-                true => format!("{}/settings/api-keys", message.dashboard),
-                false => format!("{}/settings/sources/{}", message.dashboard, source.id),
+            url: if is_key {
+                format!("{}/settings/api-keys", message.dashboard)
+            } else {
+                format!("{}/settings/sources/{}", message.dashboard, source.id)
             },
             headline,
             facts: [Some(kind), silence].into_iter().flatten().collect(),
@@ -387,9 +388,10 @@ impl<'m> Group<'m> {
         }
         let mut changes = events.iter().map(|event| event.of_change());
         let first = changes.next().flatten();
-        let (one, many) = match changes.all(|event| event.is_some()) && first.is_some() {
-            true => ("change", "changes"),
-            false => ("event", "events"),
+        let (one, many) = if first.is_some() && changes.all(|event| event.is_some()) {
+            ("change", "changes")
+        } else {
+            ("event", "events")
         };
         let count = format::counted(events.len(), one, many);
         let mut services = first
