@@ -1,6 +1,7 @@
 //! Reading JSON whose members may be missing or of another type.
 
 use changelog_core::{Link, Timestamp};
+use ring::digest;
 use serde_json::Value;
 
 use crate::observation::Unreadable;
@@ -9,6 +10,11 @@ use crate::observation::Unreadable;
 pub(crate) fn parse(body: &[u8]) -> Result<Value, Unreadable> {
     let body = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body);
     Ok(serde_json::from_slice(body)?)
+}
+
+/// Returns what tells one body from others: its SHA-256.
+pub(crate) fn digest_of(body: &[u8]) -> String {
+    hex::encode(digest::digest(&digest::SHA256, body))
 }
 
 /// Returns the text at a JSON pointer; `None` if there is none, or an empty one. Numbers

@@ -58,8 +58,10 @@ pub(crate) fn changes(kind: &SourceKind, bytes: &[u8], now: Timestamp) -> Outcom
     Ok(lines)
 }
 
-/// Returns the bodies of a file: the elements of a list, one value, or one a line.
+/// Returns the bodies of a file, which may begin with a byte order mark: the elements of a list,
+/// one value, or one a line.
 fn bodies(bytes: &[u8]) -> Vec<Vec<u8>> {
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     match serde_json::from_slice(bytes) {
         Ok(Value::Array(values)) => {
             let bodies = values.iter().map(|value| value.to_string().into_bytes());

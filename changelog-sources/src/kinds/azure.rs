@@ -9,8 +9,8 @@ use std::borrow::Cow;
 use serde_json::{Value, json};
 
 use super::calls::{
-    NoCall, Told, Who, digest_of, events_in, ignored, is_name, last_part, phrase, read_each, reads,
-    sentence, singular, unreadable, values, words,
+    NoCall, Told, Who, deletes, digest_of, events_in, ignored, is_name, last_part, phrase,
+    read_each, reads, sentence, singular, unreadable, values, words,
 };
 use super::{Kind, kubernetes};
 use crate::handshake::Handshake;
@@ -142,15 +142,7 @@ fn entry(
             .map(str::to_owned)
     };
     let subscription = part_after("subscriptions").map(|id| id.to_lowercase());
-    let name = last_part(&resource_id).to_owned();
-    // A path that ends with a provider, or with the subscription, names nothing else.
-    let holder = resource_id
-        .rsplit('/')
-        .nth(1)
-        .unwrap_or_default()
-        .to_lowercase();
-    let is_named = is_name(&name) && !["providers", "subscriptions"].contains(&holder.as_str());
-    let resource = Some(name).filter(|_| is_named);
+    let resource = name_of(&resource_id);
     let id = text(data, "/correlationId").map(|id| {
         format!(
             "{id}/{}/{}",
@@ -170,7 +162,7 @@ fn entry(
         who: entry.who(),
         tool: entry.tool(),
         place: format!(" ({})", operation.area),
-        deletes: operation.verb == "delete",
+        deletes: deletes(&operation.verb),
         what: operation.what(),
         services: Vec::new(),
         places: [
@@ -293,31 +285,123 @@ impl Entry<'_> {
     }
 }
 
-/// Common resource types whose words cannot be separated in exports, which are upper case.
-const TYPES: [&str; 22] = [
+/// Common types of resources and actions whose words cannot be separated in exports, which
+/// write all letters alike.
+const NAMES: [&str; 75] = [
+    "accessPolicies",
     "actionGroups",
+    "agentPools",
     "alertRules",
+    "alertsSuppressionRules",
+    "applicationGateways",
     "automationAccounts",
+    "availabilitySets",
+    "azureFirewalls",
+    "beginGetAccess",
+    "blobServices",
+    "clusterRoleBindings",
+    "clusterRoles",
+    "containerApps",
+    "containerGroups",
+    "databaseAccounts",
+    "deletedVaults",
     "diagnosticSettings",
+    "dnsZones",
+    "eventHubs",
+    "federatedIdentityCredentials",
+    "fileServices",
+    "firewallPolicies",
     "firewallRules",
+    "flexibleServers",
+    "hostNameBindings",
+    "hostRuntime",
+    "immutabilityPolicies",
     "loadBalancers",
     "managedClusters",
+    "managedEnvironments",
+    "managedInstances",
     "metricAlerts",
+    "natGateways",
     "networkInterfaces",
     "networkSecurityGroups",
+    "networkWatchers",
+    "packetCaptures",
     "policyAssignments",
+    "policyDefinitions",
+    "powerOff",
+    "privateDnsZones",
+    "privateEndpoints",
+    "protectionContainers",
     "publicIPAddresses",
+    "regenerateKey",
     "resourceGroups",
+    "restorePointCollections",
     "roleAssignments",
+    "roleBindings",
     "roleDefinitions",
+    "rotateClusterCertificates",
     "routeTables",
+    "runCommand",
+    "scheduledQueryRules",
+    "securityContacts",
     "securityRules",
+    "serialPorts",
     "serverFarms",
+    "slotsSwap",
+    "startPacketCapture",
+    "staticSites",
+    "stopPacketCapture",
     "storageAccounts",
+    "syncFunctionTriggers",
+    "userAssignedIdentities",
+    "virtualHubs",
     "virtualMachines",
     "virtualMachineScaleSets",
+    "virtualNetworkGateways",
+    "virtualNetworkPeerings",
     "virtualNetworks",
+    "virtualWans",
+    "vpnConnections",
+    "vpnGateways",
 ];
+
+/// Returns a name with capitals where its words begin, if it is a common one.
+fn cased(name: &str) -> &str {
+    let known = NAMES.iter().find(|known| known.eq_ignore_ascii_case(name));
+    known.copied().unwrap_or(name)
+}
+
+/// Returns the name of a resource from its path, with those of the resources that it is in:
+/// `orders/images` of `…/storageAccounts/orders/blobServices/default/containers/images`. A path
+/// that ends with a provider, or with the subscription, names nothing.
+fn name_of(path: &str) -> Option<String> {
+    let lower = path.to_ascii_lowercase();
+    let parts: Vec<&str> = match lower.rfind("/providers/") {
+        Some(at) => path.get(at..)?.split('/').skip(3).collect(),
+        None if last_part(lower.rsplit_once('/')?.0) == "subscriptions" => Vec::new(),
+        None => path
+            .rsplit('/')
+            .take(2)
+            .collect::<Vec<_>>()
+            .into_iter()
+            .rev()
+            .collect(),
+    };
+    // Types and names take turns, and some resources are in one that is always called the same.
+    let (pairs, rest) = parts.as_chunks::<2>();
+    let names = pairs
+        .iter()
+        .filter(|[kind, _]| !kind.eq_ignore_ascii_case("locations"));
+    let names: Vec<&str> = names.map(|[_, name]| *name).collect();
+    let own = names.iter().copied().filter(|name| *name != "default");
+    let own: Vec<&str> = own.collect();
+    let name = match rest {
+        [] if own.is_empty() => names.join("/"),
+        [] => own.join("/"),
+        _ => last_part(path).to_owned(),
+    };
+    is_name(&name).then_some(name)
+}
 
 /// How the names of events begin that are no operations of anybody.
 const NO_OPERATIONS: [(&str, &str); 8] = [
@@ -383,15 +467,13 @@ impl Operation {
             .and_then(<[&str]>::last)
             .copied()
             .unwrap_or_default();
-        let known = TYPES.iter().find(|known| known.eq_ignore_ascii_case(noun));
-        let noun = known.copied().unwrap_or(noun);
         Ok(Self {
             area: provider
                 .strip_prefix("microsoft.")
                 .unwrap_or(&provider)
                 .to_owned(),
-            noun: singular(&words(noun).join(" ")),
-            verb: verb.to_owned(),
+            noun: singular(&words(cased(noun)).join(" ")),
+            verb: cased(verb).to_owned(),
             full,
         })
     }
@@ -507,6 +589,73 @@ mod tests {
     }
 
     #[test]
+    fn exports_in_capitals_are_told_in_words() {
+        const GROUP: &str = "/subscriptions/1/resourceGroups/shop/providers";
+        for (operation, path, title, risk) in [
+            (
+                "STORAGE/STORAGEACCOUNTS/BLOBSERVICES/CONTAINERS/WRITE",
+                "Storage/storageAccounts/orders/blobServices/default/containers/images",
+                "Create or update container orders/images (storage)",
+                "low",
+            ),
+            (
+                "STORAGE/STORAGEACCOUNTS/REGENERATEKEY/ACTION",
+                "Storage/storageAccounts/orders",
+                "Regenerate key of storage account orders (storage)",
+                "low",
+            ),
+            (
+                "COMPUTE/VIRTUALMACHINES/RUNCOMMAND/ACTION",
+                "Compute/virtualMachines/web-1",
+                "Run command on virtual machine web-1 (compute)",
+                "low",
+            ),
+            (
+                "KEYVAULT/LOCATIONS/DELETEDVAULTS/PURGE/ACTION",
+                "KeyVault/locations/westus/deletedVaults/old",
+                "Purge deleted vault old (keyvault)",
+                "high",
+            ),
+        ] {
+            let record = json!({
+                "operationName": format!("MICROSOFT.{operation}"), "category": "Administrative",
+                "resourceId": format!("{GROUP}/Microsoft.{path}"), "resultType": "Success",
+            });
+            let changes = changes_in(&[record]);
+            assert_eq!(changes[0].fields["title"], title);
+            assert_eq!(changes[0].fields["risk_level"], risk);
+        }
+        for path in [
+            "",
+            "/",
+            "/subscriptions/1",
+            "/subscriptions/1/providers/Microsoft.X",
+        ] {
+            assert_eq!(name_of(path), None, "{path}");
+        }
+        assert_eq!(
+            name_of("/subscriptions/1/resourceGroups/shop").as_deref(),
+            Some("shop")
+        );
+    }
+
+    #[test]
+    fn audit_logs_of_clusters_are_read_by_the_rules_of_kubernetes() {
+        let event = json!({
+            "stage": "ResponseComplete", "verb": "delete", "user": { "username": "ada" },
+            "objectRef": { "resource": "services", "namespace": "shop", "name": "web" },
+        });
+        let changes = changes_in(&[json!({
+            "category": "kube-audit-admin", "properties": { "log": event.to_string() },
+            "operationName": "Microsoft.ContainerService/managedClusters/diagnosticLogs/Read",
+        })]);
+        assert_eq!(
+            changes[0].fields["title"],
+            "Delete service web in shop by ada"
+        );
+    }
+
+    #[test]
     fn alerts_of_the_activity_log_are_read() {
         let changes = changes_in(&[alert("Activity Log - Administrative")]);
         assert_eq!(
@@ -587,7 +736,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_contextis_unreadable() {
+    fn what_is_no_entry_is_unreadable() {
         for body in ["", "{", "{}", "7", r#"{"operationName":"A/b/write"}"#] {
             assert!(
                 reading_of(&KIND, &Settings::default(), &[], body).is_err(),

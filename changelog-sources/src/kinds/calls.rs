@@ -1,10 +1,9 @@
 //! What the kinds share whose events are single calls to an API.
 
 use changelog_core::{Link, Timestamp};
-use ring::digest;
 use serde_json::Value;
 
-use crate::json::{fit, parse, text};
+use crate::json::{self, fit, parse, text};
 use crate::observation::{Call, CallProgress, Facts, Observation, Reading, Tool, Unreadable};
 
 /// The characters of a resource's name that a title or a line has.
@@ -410,8 +409,7 @@ pub(super) fn deletes(name: &str) -> bool {
 
 /// Returns an id for an event that has none.
 pub(super) fn digest_of(event: &Value) -> String {
-    let bytes = event.to_string().into_bytes();
-    hex::encode(digest::digest(&digest::SHA256, &bytes))
+    json::digest_of(event.to_string().as_bytes())
 }
 
 /// Returns whether a string is safe to show as a name: short, without spaces or punctuation

@@ -21,7 +21,8 @@ pub(super) const KIND: Kind = Kind {
     request_id: |received| {
         let event = event(&parse(received.body).ok()?).ok()?;
         let source = text(&event, "/context/source")?;
-        Some(format!("{source} {}", text(&event, "/context/id")?))
+        let kind = text(&event, "/context/type")?;
+        Some(format!("{source} {} {kind}", text(&event, "/context/id")?))
     },
     ..Kind::new(read)
 };
@@ -33,11 +34,19 @@ fn read(received: &Received<'_>, settings: &Settings) -> Result<Reading, Unreada
     };
     let mut reading = Reading::default();
     for one in batch {
-        let one = read_event(received.at, &event(one)?, settings)?;
-        reading.observations.extend(one.observations);
-        one.ignored
-            .into_iter()
-            .for_each(|reason| reading.ignore(reason));
+        match event(one).and_then(|event| read_event(received.at, &event, settings)) {
+            Ok(one) => {
+                reading.observations.extend(one.observations);
+                one.ignored
+                    .into_iter()
+                    .for_each(|reason| reading.ignore(reason));
+            }
+            Err(error) if batch.len() == 1 => return Err(error),
+            // The others are not lost by it.
+            Err(Unreadable(reason)) => {
+                reading.ignore(format!("one of the events cannot be read: {reason}"));
+            }
+        }
     }
     Ok(reading)
 }
@@ -75,6 +84,7 @@ fn read_event(now: Timestamp, event: &Value, settings: &Settings) -> Result<Read
         body: event,
         source: text(event, "/context/source").unwrap_or_default(),
         id: required(event, "/context/id", "the event")?,
+        kind: format!("{subject}.{predicate}"),
         subject: required(event, "/subject/id", "the event")?,
         at: time(event, "/context/timestamp").unwrap_or(now),
         environment: text(event, "/subject/content/environment/name")
@@ -107,6 +117,9 @@ struct Event<'e> {
     body: &'e Value,
     source: String,
     id: String,
+    /// What it says of what, such as `service.deployed`: some senders use one id for several
+    /// events.
+    kind: String,
     /// The id of the subject.
     subject: String,
     at: Timestamp,
@@ -202,7 +215,7 @@ impl Event<'_> {
 
     /// Returns the key of an event that is a change of its own.
     fn key(&self) -> String {
-        format!("event/{}/{}", self.source, self.id)
+        format!("event/{}/{}/{}", self.source, self.id, self.kind)
     }
 
     /// Returns the key of what several events are about.
@@ -423,9 +436,25 @@ mod tests {
         for body in [bare, structured] {
             assert_eq!(
                 id_of(&KIND, &[], &body).as_deref(),
-                Some("/ci/main deployed")
+                Some("/ci/main deployed dev.cdevents.service.deployed.0.3.0")
             );
         }
+    }
+
+    #[test]
+    fn events_of_one_id_are_told_apart_by_their_type() {
+        let mut removed = service_event("removed", IMAGE);
+        removed["context"]["id"] = json!("deployed");
+        let changes =
+            changes_in_any_order(&KIND, &[], &[service_event("deployed", IMAGE), removed]);
+        assert_eq!(changes.len(), 2);
+    }
+
+    #[test]
+    fn an_event_that_cannot_be_read_does_not_lose_the_others() {
+        let batch = json!([service_event("deployed", IMAGE), { "specversion": "1.0" }, 7]);
+        let reading = reading_of(&KIND, &Settings::default(), &[], &batch.to_string()).unwrap();
+        assert_eq!((reading.observations.len(), reading.ignored.len()), (1, 1));
     }
 
     #[test]

@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::Kind;
 use super::calls::{
-    NoCall, Told, Who, deletes, digest_of, ignored, is_name, joint, last_part, logged, read_each,
-    reads, sentence, singular, tool_of, unreadable, values, words,
+    NoCall, Told, Who, deletes, digest_of, events_in, ignored, is_name, joint, last_part, logged,
+    read_each, reads, sentence, singular, tool_of, unreadable, values, words,
 };
 use crate::handshake::Handshake;
 use crate::json::{links, list, parse, text, time};
@@ -39,28 +39,41 @@ fn handshake(received: &Received<'_>) -> Option<Handshake> {
 fn read(received: &Received<'_>, _: &Settings) -> Result<Reading, Unreadable> {
     let mut events = Vec::new();
     for value in values(received.body)? {
-        unwrap(value, &mut events, true);
+        unwrap(value, &mut events, MAX_DEPTH);
     }
     read_each(&events, |event| record(event, received))
 }
 
-/// Adds the records of a value: the wrapping of SNS and of EventBridge is taken off.
-fn unwrap(mut value: Value, events: &mut Vec<Value>, may_be_notification: bool) {
-    if let Some(Value::Array(records)) = value.get_mut("Records").map(Value::take) {
-        events.extend(records);
-    } else if let Value::Array(records) = value {
-        events.extend(records);
-    } else if let Some(records) = logged(&value) {
-        events.extend(records);
-    } else if is_by_cloudtrail(&value) {
-        events.extend(value.get_mut("detail").map(Value::take));
-    } else if let Some(message) = text(&value, "/Message")
-        && may_be_notification
-        && let Ok(message) = parse(message.as_bytes())
-    {
-        unwrap(message, events, false);
-    } else {
+/// The wrappings around a record: a list of a delivery of SNS of an event of EventBridge, and one
+/// more.
+const MAX_DEPTH: u8 = 5;
+
+/// Adds the records of a value: lists and the wrapping of SNS, of EventBridge and of CloudWatch
+/// Logs are taken off, up to a depth.
+fn unwrap(mut value: Value, events: &mut Vec<Value>, depth: u8) {
+    let Some(depth) = depth.checked_sub(1) else {
         events.push(value);
+        return;
+    };
+    let inner = match value.get_mut("Records").map(Value::take) {
+        Some(Value::Array(records)) => records,
+        _ if value.is_array() => events_in(value, &[]),
+        _ if is_by_cloudtrail(&value) => value
+            .get_mut("detail")
+            .map(Value::take)
+            .into_iter()
+            .collect(),
+        _ => {
+            let message = text(&value, "/Message");
+            let message = message.and_then(|message| parse(message.as_bytes()).ok());
+            match logged(&value).or_else(|| Some(vec![message?])) {
+                Some(inner) => inner,
+                None => return events.push(value),
+            }
+        }
+    };
+    for value in inner {
+        unwrap(value, events, depth);
     }
 }
 
@@ -629,6 +642,7 @@ mod tests {
         let bodies = [
             record.clone(),
             json!({ "Records": [record, {}, 7] }),
+            json!([bridged, notified]),
             bridged,
             notified,
         ];

@@ -94,9 +94,10 @@ pub(super) fn entry(entry: &Value, received: &Received<'_>) -> Result<Call, NoCa
         deletes: deletes(&method),
         places: [
             what.namespace.clone(),
+            // The name of an object in a cluster tells nothing.
+            what.resource.clone().filter(|_| cluster.is_none()),
             cluster,
             Some(project.clone()),
-            what.resource.clone(),
         ]
         .into_iter()
         .flatten()
@@ -128,12 +129,14 @@ fn ignore_logs(log: &str) -> Result<(), NoCall> {
         .unwrap_or_default()
     {
         "activity" => Ok(()),
-        "data_access" => ignored("access to data is no change"),
+        "data_access" => ignored(DATA_ACCESS),
         "system_event" => ignored("what Google does for itself is no change"),
         "policy" => ignored("requests that a policy denied are no changes"),
         other => ignored(format!("entries of the log {other} are no changes")),
     }
 }
+
+const DATA_ACCESS: &str = "access to data is no change";
 
 /// Returns what became of the call.
 fn progress(entry: &Value) -> Result<CallProgress, NoCall> {
@@ -192,18 +195,29 @@ fn in_cloud(entry: &Value, service: &str, method: &str, path: &str) -> Result<Do
         return ignored("calls that only read are no changes");
     }
     let area = service.split('.').next().unwrap_or_default().to_owned();
-    // `compute.instances.insert` names the kind of thing; `storage.setIamPermissions` and
-    // `google.pubsub.v1.Publisher.CreateTopic` do not.
+    // For entries that are posted without the name of their log.
+    if area == "iamcredentials" || method.starts_with("storage.objects.") {
+        return ignored(DATA_ACCESS);
+    }
+    // `compute.instances.insert` and BigQuery's old `datasetservice.insert` name the kind of
+    // thing; `storage.setIamPermissions` and `google.pubsub.v1.Publisher.CreateTopic` do not.
     let is_noun = |part: &&str| {
         let is_version = part.starts_with('v') && part.chars().any(char::is_numeric);
-        parts.len() > 2 && !is_version && part.starts_with(char::is_lowercase)
+        let is_service = part.ends_with("service");
+        (parts.len() > 2 || is_service) && !is_version && part.starts_with(char::is_lowercase)
     };
     let noun = parts.iter().rev().nth(1).copied().filter(is_noun);
     let noun = noun.filter(|_| verb.starts_with(char::is_lowercase));
-    let what = match noun {
+    let resource = resource(entry, verb, path);
+    let what = match noun.map(|noun| noun.strip_suffix("service").unwrap_or(noun)) {
         Some(noun) => phrase(verb, &singular(&words(noun).join(" "))),
-        None if verb.to_lowercase().starts_with("set") => format!("{} of", sentence(verb)),
-        None => sentence(verb),
+        None if resource.is_some() && verb.to_lowercase().starts_with("set") => {
+            format!("{} of", sentence(verb))
+        }
+        None => match sentence(verb).strip_prefix("Insert ") {
+            Some(noun) => format!("Create {noun}"),
+            None => sentence(verb),
+        },
     };
     Ok(Done {
         what,
@@ -218,10 +232,14 @@ fn in_cloud(entry: &Value, service: &str, method: &str, path: &str) -> Result<Do
         place: Some(&area)
             .filter(|area| !area.is_empty())
             .map_or_else(String::new, |area| format!(" ({area})")),
-        resource: resource(entry, verb, path),
+        resource,
         namespace: None,
         service: None,
-        area,
+        area: if area.is_empty() {
+            "other services".to_owned()
+        } else {
+            area
+        },
     })
 }
 
@@ -243,9 +261,13 @@ fn resource(entry: &Value, verb: &str, path: &str) -> Option<String> {
     let holder = parts.iter().rev().nth(1).copied().unwrap_or_default();
     let is_new = verb.starts_with("create") || verb.starts_with("insert");
     let is_kind = parts.len() > 2 && parts.len() % 2 == 1;
-    let name = if is_kind || is_new && HOLDERS.contains(&holder) {
+    // A cluster is created on the path that it will have.
+    let is_own = verb.ends_with(&singular(holder)) && !is_kind;
+    let name = if is_kind || is_new && HOLDERS.contains(&holder) && !is_own {
         let names = ["/protoPayload/response/name", "/protoPayload/request/name"];
-        names.iter().find_map(|pointer| text(entry, pointer))
+        let mut names = names.iter().filter_map(|pointer| text(entry, pointer));
+        // The answer may be the operation that will make it.
+        names.find(|name| !name.starts_with("operation-") && !name.contains("operations/"))
     } else {
         Some(path.to_owned())
     };
@@ -403,6 +425,30 @@ mod tests {
                 "Set IAM policy of acme-prod (compute) by ada@example.com via gcloud",
             ),
             (
+                "SetIamPolicy",
+                "",
+                "ada@example.com",
+                "Set IAM policy (compute) by ada@example.com via gcloud",
+            ),
+            (
+                "google.container.v1.ClusterManager.CreateCluster",
+                "projects/p/zones/z/clusters/shop",
+                "ada@example.com",
+                "Create cluster shop (compute) by ada@example.com via gcloud",
+            ),
+            (
+                "datasetservice.insert",
+                "projects/p/datasets",
+                "ada@example.com",
+                "Create dataset (compute) by ada@example.com via gcloud",
+            ),
+            (
+                "google.cloud.bigquery.v2.TableService.InsertTable",
+                "projects/p/datasets/d/tables/orders",
+                "ada@example.com",
+                "Create table orders (compute) by ada@example.com via gcloud",
+            ),
+            (
                 "beta.compute.instances.setMetadata",
                 "projects/p/zones/z/instances/web-1",
                 "ada@example.com",
@@ -425,6 +471,12 @@ mod tests {
                 logged(method, path),
                 "/protoPayload/authenticationInfo",
                 json!({ "principalEmail": email }),
+            );
+            // The answer to what takes long is an operation.
+            let entry = with(
+                entry,
+                "/protoPayload/response",
+                json!({ "name": "operation-17-0a" }),
             );
             assert_eq!(changes_in(&[entry])[0].fields["title"], title);
         }
@@ -457,7 +509,11 @@ mod tests {
             "coordination.k8s.io/v1/namespaces/a/leases/b",
         );
         for (entry, reason) in [
-            (log("data_access"), "access to data is no change"),
+            (log("data_access"), DATA_ACCESS),
+            (
+                logged("storage.objects.delete", "projects/_/buckets/b/objects/o"),
+                DATA_ACCESS,
+            ),
             (
                 log("system_event"),
                 "what Google does for itself is no change",

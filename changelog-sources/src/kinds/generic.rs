@@ -8,11 +8,10 @@ use std::io::{self, Write};
 
 use minijinja::value::{Serde, ValueKind};
 use minijinja::{AutoEscape, Environment, UndefinedBehavior};
-use ring::digest;
 use serde_json::Value;
 
 use super::Kind;
-use crate::json::{first_line, links, parse, text, time_of};
+use crate::json::{digest_of, first_line, links, parse, text, time_of};
 use crate::observation::{Facts, Observation, Progress, Reading, State, Unreadable};
 use crate::proof::{Hash, Proof};
 use crate::received::Received;
@@ -142,7 +141,7 @@ impl<'s> Templates<'s> {
             Some(key) => key,
             None => format!(
                 "{}/{index}",
-                id_of(received).unwrap_or_else(|| digest_of(received))
+                id_of(received).unwrap_or_else(|| digest_of(received.body))
             ),
         };
         Ok(Some(State {
@@ -238,11 +237,6 @@ fn progress_of(status: &str) -> Result<Progress, Unreadable> {
             )));
         }
     })
-}
-
-/// Returns what tells one body from others.
-fn digest_of(received: &Received<'_>) -> String {
-    hex::encode(digest::digest(&digest::SHA256, received.body))
 }
 
 #[cfg(test)]

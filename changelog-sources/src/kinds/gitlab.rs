@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::Kind;
 use super::actor::by;
-use crate::json::{first_line, links, parse, phrase, required, text, time};
+use crate::json::{digest_of, first_line, links, parse, phrase, required, text, time};
 use crate::observation::{Facts, Progress, Reading, State, Unreadable};
 use crate::proof::Proof;
 use crate::received::Received;
@@ -27,14 +27,19 @@ pub(super) const KIND: Kind = Kind {
     ..Kind::new(read)
 };
 
-/// Returns the id of an event, which has two names: hooks without a signature have only the
-/// older one.
+/// Returns the id of an event:
+/// <https://docs.gitlab.com/user/project/integrations/webhooks/#delivery-headers>. Hooks
+/// without a signature have only the second header, and those of older versions only the third,
+/// which an event has in common with those that its receiver causes.
 fn request_id(received: &Received<'_>) -> Option<String> {
     let headers = received.headers;
     let id = headers
         .get("webhook-id")
         .or_else(|| headers.get("idempotency-key"));
-    id.map(str::to_owned)
+    id.map(str::to_owned).or_else(|| {
+        let id = headers.get("x-gitlab-event-uuid")?;
+        Some(format!("{id}/{}", digest_of(received.body)))
+    })
 }
 
 fn read(received: &Received<'_>, _: &Settings) -> Result<Reading, Unreadable> {
@@ -106,6 +111,10 @@ fn deployment(received: &Received<'_>, body: &Value) -> Result<Reading, Unreadab
     .into())
 }
 
+/// The time in which an event without an id is a repeat of the same one.
+const REPEATED_FOR_MILLIS: i64 = 10 * 60 * 1_000;
+
+/// Reads that a flag was turned on or off. In which environments it is, the event does not say.
 fn feature_flag(received: &Received<'_>, body: &Value) -> Result<Reading, Unreadable> {
     let name = required(body, "/object_attributes/name", "the feature flag")?;
     let id = required(body, "/object_attributes/id", "the feature flag")?;
@@ -118,8 +127,12 @@ fn feature_flag(received: &Received<'_>, body: &Value) -> Result<Reading, Unread
         None => "Change flag ",
     };
     let project = project(body);
-    // Nothing in the event tells when it happened, nor from the next one of the flag.
-    let event = request_id(received).unwrap_or_else(|| received.at.to_string());
+    // Nothing in the event tells when it happened, nor tells it from the next one of the
+    // flag: without an id, the same event is a repeat for as long as GitLab tries.
+    let event = request_id(received).unwrap_or_else(|| {
+        let period = received.at.millis() / REPEATED_FOR_MILLIS;
+        format!("{}/{period}", digest_of(received.body))
+    });
     Ok(State {
         key: format!("flag/{id}/{event}"),
         at: received.at,
@@ -282,6 +295,14 @@ mod tests {
             ]
         );
         assert_eq!(changes[0].fields["agent"]["name"], "project_4_bot_9f");
+    }
+
+    #[test]
+    fn a_flag_that_is_toggled_without_an_id_is_known_when_it_is_repeated() {
+        let events = [flag_event(true), flag_event(false)];
+        for headers in [vec![], vec![("x-gitlab-event-uuid", "one-for-both")]] {
+            assert_eq!(changes_in_any_order(&KIND, &headers, &events).len(), 2);
+        }
     }
 
     #[test]

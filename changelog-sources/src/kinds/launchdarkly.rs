@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::Kind;
 use super::actor::by_agent;
-use crate::json::{links, list, parse, phrase, required, text, time};
+use crate::json::{digest_of, links, list, parse, phrase, required, text, time};
 use crate::observation::{Facts, Progress, Reading, State, Unreadable};
 use crate::proof::{Hash, Proof};
 use crate::received::Received;
@@ -69,7 +69,7 @@ const WITHOUT_EFFECT: [&str; 10] = [
 
 fn read(received: &Received<'_>, _: &Settings) -> Result<Reading, Unreadable> {
     let body = parse(received.body)?;
-    let id = required(&body, "/_id", "the entry")?;
+    let id = text(&body, "/_id").unwrap_or_else(|| digest_of(received.body));
     let kind = required(&body, "/kind", "the entry")?;
     if kind != "flag" && kind != "segment" {
         return Ok(Reading::ignored(format!(
@@ -98,7 +98,10 @@ fn read(received: &Received<'_>, _: &Settings) -> Result<Reading, Unreadable> {
     let verb = verb(&body, &actions);
     Ok(State {
         key: format!("entry/{id}"),
-        at: time(&body, "/date").unwrap_or(received.at),
+        // Templates have the time in another member.
+        at: time(&body, "/date")
+            .or_else(|| time(&body, "/timestamp/milliseconds"))
+            .unwrap_or(received.at),
         progress: Progress::Succeeded,
         started_at: None,
         facts: Facts {
@@ -284,6 +287,15 @@ mod tests {
         ] {
             assert_eq!(ignored(&KIND, &[], &body), [reason]);
         }
+    }
+
+    #[test]
+    fn entries_without_an_id_are_known_by_their_body() {
+        let mut one = entry("updateOn", "turned on the flag", "");
+        one["_id"] = json!(null);
+        let mut other = one.clone();
+        other["titleVerb"] = json!("turned off the flag");
+        assert_eq!(changes_in_any_order(&KIND, &[], &[one, other]).len(), 2);
     }
 
     #[test]
