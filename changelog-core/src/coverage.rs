@@ -1,5 +1,5 @@
-//! Coverage: what the change log hears from, and when it has heard nothing, so that
-//! "nothing changed" is not confused with "nothing was heard".
+//! Coverage: which sources report changes, and when one of them was silent for too long, so
+//! that "nothing changed" is not confused with "nothing was reported".
 
 use serde::{Deserialize, Serialize};
 

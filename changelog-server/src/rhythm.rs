@@ -1,4 +1,4 @@
-//! When a source or an API key is to be heard again, learned from when it was heard.
+//! Learns how often a source or an API key is heard, and when it should be heard again.
 //!
 //! Silence is counted in *busy* hours: those hours of the week in which, or next to which,
 //! something was heard in the last eight weeks. So nights and weekends in which nothing is
