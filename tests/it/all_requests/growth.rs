@@ -75,12 +75,13 @@ const GROWING: [(&str, &[&str]); 8] = [
         ],
     ),
     (
-        "at most 500 to 1,001 rows, or as many as a quota allows",
+        "at most 300 to 1,001 rows, or as many as a quota allows",
         &[
             " AS counted",
             " LIMIT 1000)",
             "name_folded >= ",
             "SELECT d.sequence, d.burst ",
+            " FROM rhythms WHERE organization_id = ? ORDER BY is_key",
             "SELECT organization_id FROM source_events WHERE id < ",
         ],
     ),

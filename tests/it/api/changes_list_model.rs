@@ -43,9 +43,18 @@ async fn every_page_matches_the_model(app: TestApp) {
         }
         model.assert_matches(&model.page_requests()).await;
         // All pages of a list, including those that are found by the stored counts.
-        let all = |page| (Query::default(), page, 10);
-        let pages: Vec<_> = (1..=301).map(all).collect();
-        model.assert_matches(&pages).await;
+        let author = Query {
+            author: Some(text(&model.key.read("/api/key").await["name"])),
+            ..Query::default()
+        };
+        let recent = Query {
+            since: Some(MIDDLE - 60 * DAY),
+            ..author.clone()
+        };
+        for query in [Query::default(), author, recent] {
+            let pages: Vec<_> = (1..=301).map(|page| (query.clone(), page, 10)).collect();
+            model.assert_matches(&pages).await;
+        }
     }
     // Reading by cursor yields each change once, with any filter.
     let with = |change: fn(&mut Query, &Model)| {

@@ -121,6 +121,8 @@ pub(super) struct Query {
     pub(super) service: Option<String>,
     pub(super) host: Option<String>,
     pub(super) tags: Vec<&'static str>,
+    /// The author of all changes.
+    pub(super) author: Option<String>,
     pub(super) since: Option<i64>,
     pub(super) until: Option<i64>,
     /// The place of a change in lists: its effective time and its id.
@@ -187,6 +189,7 @@ impl Query {
         for (name, value) in [
             ("service_id", self.service.as_deref()),
             ("host_id", self.host.as_deref()),
+            ("created_by", self.author.as_deref()),
             ("since", self.since.map(time).as_deref()),
             ("until", self.until.map(time).as_deref()),
             ("before", before.as_deref()),

@@ -51,7 +51,7 @@ const WORDS: [&str; 11] = [
 /// `TEXT(x)` (an id in JSON), `HASH(x)`, `ORG`,
 /// `OWNER`, `SERVICE`, `RECEIVER`, `SOURCE` and `NOW` are replaced; `AGE` is the current time, for a
 /// third of the rows long ago, so that they have expired.
-const PER_NOUN: [&str; 17] = [
+const PER_NOUN: [&str; 18] = [
     "organizations (id, name, plan, created_at) SELECT ID(n), 'Other', 'pro', NOW",
     "users (id, email, email_folded, name, password_hash, created_at)
         SELECT ID(n), 'p' || n || '@example.org', 'p' || n || '@example.org', 'P', '', NOW",
@@ -73,6 +73,11 @@ const PER_NOUN: [&str; 17] = [
             NOW + CASE WHEN n % 3 = 0 THEN 0 ELSE 99999999 END, 0, 0",
     "api_keys (id, organization_id, name, key_hash, masked, created_at)
         SELECT ID(n), ORG, 'key ' || n, HASH(n), '', NOW",
+    // Some should have been heard, some have been missed.
+    "rhythms (organization_id, id, is_key, last_seen_at, rhythm, expected_by, is_missed, gaps)
+        SELECT ORG, ID(n), 1, NOW - n, EMPTY,
+            CASE n % 4 WHEN 1 THEN NOW + 99999999 WHEN 2 THEN NOW - n WHEN 3 THEN NOW - n END,
+            CASE n % 4 WHEN 3 THEN 1 ELSE 0 END, '[]'",
     "saved_views (organization_id, id, owner, name, name_folded, query, created_at)
         SELECT ORG, ID(n), 'person ' || n, 'All', 'all', '', NOW",
     // An organization has few.

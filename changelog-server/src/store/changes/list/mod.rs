@@ -120,7 +120,7 @@ impl Lists {
         if let Some(cursor) = filter.before {
             page.start.before = self.database.sort_key_of(tenant, cursor).await?;
         }
-        if page.is_far() {
+        if let Some(scope) = page.far_scope() {
             if filter.since.is_some() {
                 // Changes in progress come after those that the days count.
                 let count = self.database.count(&page).await?;
@@ -134,7 +134,7 @@ impl Lists {
             let since = time_of(filter).start;
             page.start = self
                 .database
-                .start_of_page(page.kind(), page.start, since)
+                .start_of_page(page.kind(), &scope, page.start, since)
                 .await?;
         }
         self.pages.read(tenant, page).await

@@ -78,27 +78,21 @@ impl Page {
         }
     }
 
-    /// Whether the start of the page is found by the stored counts of days.
-    pub(super) fn is_far(&self) -> bool {
-        self.start.offset >= MIN_OFFSET_TO_SKIP_DAYS
+    /// Returns the scope by whose stored counts of days the start of the page is found, if the
+    /// page is far down the list.
+    pub(super) fn far_scope(&self) -> Option<Scope<'_>> {
+        let is_far = self.start.offset >= MIN_OFFSET_TO_SKIP_DAYS
             && self.filter.before.is_none()
-            && self.filter.until.is_none()
-            && self.has_kinds_only()
+            && self.filter.until.is_none();
+        let scopes = self.counted_scopes().filter(|_| is_far)?;
+        match scopes.as_slice() {
+            [scope] if scope.has_days() => Some(*scope),
+            _ => None,
+        }
     }
 
     fn has_time(&self) -> bool {
         self.filter.since.is_some() || self.filter.until.is_some()
-    }
-
-    /// Whether the list is filtered by nothing but risk, status, environment and time.
-    fn has_kinds_only(&self) -> bool {
-        let filter = &self.filter;
-        filter.service_id.is_none()
-            && filter.host_id.is_none()
-            && filter.tags.is_empty()
-            && filter.created_by.is_none()
-            && !filter.has_origin()
-            && !self.has_words()
     }
 
     /// Whether the number of matches decides how the page is found. The planner of PostgreSQL

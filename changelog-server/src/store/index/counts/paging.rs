@@ -21,11 +21,13 @@ const FIRST_DAYS: u64 = 32;
 
 impl Database {
     /// Moves the start of a page to the end of the day in which the page begins,
-    /// so that only the changes of that day remain to be skipped one by one. Skips days
+    /// so that only the changes of that day remain to be skipped one by one. Skips days of a
+    /// scope
     /// that begin at `since` or later, in milliseconds since 1970.
     pub(in crate::store) async fn start_of_page(
         &self,
         filter: KindFilter<'_>,
+        scope: &Scope<'_>,
         start: Start,
         since: i64,
     ) -> Result<Start, StoreError> {
@@ -38,7 +40,7 @@ impl Database {
                     "SELECT start, CAST(SUM(n) AS BIGINT) FROM change_counts WHERE ",
                 );
                 filter.push(&mut query);
-                push_spans(&mut query, &Scope::Organization, DAY, first_day..end / DAY);
+                push_spans(&mut query, scope, scope.day(), first_day..end / DAY);
                 query.push(" GROUP BY start ORDER BY start DESC");
                 push_limit(&mut query, limit, 0);
                 query.build_query_as().fetch_all(&mut **db).await
