@@ -197,7 +197,8 @@ async fn create_one(database: &Database, mut creation: Creation) -> Result<Creat
     loop {
         match check_then_insert(database, std::slice::from_ref(&creation)).await {
             Err(error) if breaks_constraint(&error) && attempt < MAX_ATTEMPTS => {
-                database.replace_taken_ids(&mut creation).await?;
+                let mut tx = database.begin_for(creation.tenant).await?;
+                tx.replace_taken_ids(&mut creation).await?;
                 attempt += 1;
             }
             Err(error) => return Err(error),
@@ -322,7 +323,9 @@ impl Tx {
     /// # Errors
     /// [`StoreError::Invalid`] when a service or the host does not exist.
     pub async fn create_change(&mut self, draft: Draft) -> Result<ChangeCreated, StoreError> {
-        let creation = Creation::one(draft, None);
+        let mut creation = Creation::one(draft, None);
+        // A violation would end the transaction, and with it what was done before.
+        self.replace_taken_ids(&mut creation).await?;
         let existing = self.look_up(std::slice::from_ref(&creation)).await?;
         existing.check_references(&creation)?;
         self.write(&[&creation], &[]).await?;

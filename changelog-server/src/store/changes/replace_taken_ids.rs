@@ -10,9 +10,9 @@ use sqlx::QueryBuilder;
 use super::create::Creation;
 use super::draft::Draft;
 use crate::store::activity;
-use crate::store::engine::{Dialect, PushValue, push_values, read};
+use crate::store::engine::{Dialect, PushValue, on, push_values};
 use crate::store::index::sort_key;
-use crate::store::{Database, StoreError};
+use crate::store::{StoreError, Tx};
 
 /// The limit on sort keys that one search reads.
 const KEYS_PER_SEARCH: i64 = 4_000;
@@ -21,14 +21,14 @@ const KEYS_PER_SEARCH: i64 = 4_000;
 /// as full.
 const MAX_SEARCHES: usize = 4;
 
-impl Database {
+impl Tx {
     /// Gives new ids to the drafts whose sort keys are taken, by changes or by other
     /// drafts of the request.
     ///
     /// # Errors
     /// [`StoreError::Invalid`] when a millisecond is full.
     pub(super) async fn replace_taken_ids(
-        &self,
+        &mut self,
         creation: &mut Creation,
     ) -> Result<(), StoreError> {
         let mut taken = self.existing_keys(creation).await?;
@@ -51,8 +51,8 @@ impl Database {
     }
 
     /// Returns the sort keys of a creation's drafts that changes have.
-    async fn existing_keys(&self, creation: &Creation) -> Result<HashSet<i64>, StoreError> {
-        let rows: Vec<(i64,)> = read!(self.reader(creation.tenant).await?, |db| async {
+    async fn existing_keys(&mut self, creation: &Creation) -> Result<HashSet<i64>, StoreError> {
+        let rows: Vec<(i64,)> = on!(&mut self.connection, |db| async {
             let mut query = select_existing_keys(creation);
             query.build_query_as().fetch_all(&mut **db).await
         })?;
@@ -62,7 +62,7 @@ impl Database {
     /// Searches the millisecond of a draft for a free sort key: first after the taken one,
     /// so that changes of a list keep their order, then from random starts.
     async fn find_free_key(
-        &self,
+        &mut self,
         draft: &mut Draft,
         taken: &HashSet<i64>,
     ) -> Result<Option<i64>, StoreError> {
@@ -71,7 +71,7 @@ impl Database {
                 draft.assign_random_id()?;
             }
             let range = sort_key::rest_of_millisecond(draft.sort_key);
-            let rows: Vec<(i64,)> = read!(self.reader(draft.tenant).await?, |db| async {
+            let rows: Vec<(i64,)> = on!(&mut self.connection, |db| async {
                 let mut query = select_keys_in(draft, range.clone());
                 query.build_query_as().fetch_all(&mut **db).await
             })?;
