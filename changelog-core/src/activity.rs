@@ -75,6 +75,8 @@ wire_enum! {
         Integration = "integration",
         /// Sources created, changed or deleted.
         Source = "source",
+        /// Incidents opened, changed or resolved, and their causes marked.
+        Incident = "incident",
     }
 }
 
@@ -312,6 +314,7 @@ mod tests {
             "subscription",
             "integration",
             "source",
+            "incident",
         ];
         assert_eq!(ResourceType::WORDS, words);
         for word in words {

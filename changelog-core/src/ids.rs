@@ -82,6 +82,10 @@ id! {
     HostId
 }
 id! {
+    /// The id of an incident: a UUID version 7 made from the time at which it was recorded.
+    IncidentId
+}
+id! {
     /// The id of a service.
     ServiceId
 }
@@ -137,6 +141,12 @@ pub fn uuid_v7(at: Timestamp, nanos_of_milli: Option<u32>, mut random: [u8; 10])
     Builder::from_unix_timestamp_millis(millis, &random).into_uuid()
 }
 
+/// Returns the moment that a UUID version 7 was made from.
+pub fn time_of_uuid(id: Uuid) -> Timestamp {
+    let (high, _) = id.as_u64_pair();
+    Timestamp::from_millis(i64::try_from(high >> 16).unwrap_or(0))
+}
+
 /// Returns the smallest UUID version 7 of a moment: every id made at or after
 /// it is equal or greater, every id made before it is smaller.
 pub fn first_uuid_at(at: Timestamp) -> Uuid {
@@ -156,6 +166,7 @@ mod tests {
         assert!(first_uuid_at(Timestamp::from_millis(1_000)) <= at(1_000, 0));
         assert!(at(999, 999_999) < first_uuid_at(Timestamp::from_millis(1_000)));
         assert_eq!(at(1_000, 999_999).get_version_num(), 7);
+        assert_eq!(time_of_uuid(at(1_000, 999_999)).millis(), 1_000);
     }
 
     #[test]

@@ -159,13 +159,20 @@ impl<'a> ObjectReader<'a> {
         }
     }
 
-    /// Takes a required string.
-    pub fn required_string(&mut self, name: &str) -> String {
-        let absent = matches!(self.object.get(name), None | Some(Value::Null));
-        if absent {
+    /// Reports a member that is absent; null is not.
+    pub fn require(&mut self, name: &str) {
+        if !self.object.contains_key(name) {
             self.problems
                 .add(self.pointer(name), ViolationCode::Required, "is required");
         }
+    }
+
+    /// Takes a required string.
+    pub fn required_string(&mut self, name: &str) -> String {
+        if self.is_null(name) {
+            self.take(name);
+        }
+        self.require(name);
         self.string(name).unwrap_or_default()
     }
 

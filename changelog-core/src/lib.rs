@@ -19,6 +19,7 @@ pub mod headers;
 pub mod health;
 pub mod host;
 pub mod ids;
+pub mod incident;
 pub mod input;
 pub mod limits;
 pub mod list;
@@ -55,15 +56,19 @@ pub use change::{
     ServiceRef, Status, StreamFilter, UpcomingFilter,
 };
 pub use connection::{
-    ConnectionKind, ConnectionPatch, Event, EventFilter, EventKind, EventOfChange, EventOfSource,
-    NewConnection, Receiver, ReceiverInput, SilentSource,
+    ConnectionKind, ConnectionPatch, Event, EventFilter, EventKind, EventOfChange, EventOfIncident,
+    EventOfSource, NewConnection, Receiver, ReceiverInput, SilentSource,
 };
 pub use coverage::{Coverage, CoveredSource, Gap};
 pub use health::{DbStatus, Health, HealthStatus};
 pub use host::{Environment, Host, HostPatch, NewHost, Platform};
 pub use ids::{
-    ActivityId, ApiKeyId, ChangeId, ConnectionId, HostId, InvitationId, OrganizationId, ServiceId,
-    SourceEventId, SourceId, UserId,
+    ActivityId, ApiKeyId, ChangeId, ConnectionId, HostId, IncidentId, InvitationId, OrganizationId,
+    ServiceId, SourceEventId, SourceId, UserId,
+};
+pub use incident::{
+    Cause, CauseInput, Incident, IncidentFilter, IncidentPatch, IncidentStatus, IncidentSuspect,
+    NewIncident, Severity, SuspectedChange,
 };
 pub use input::{Input, InputError};
 pub use membership::{Invitation, Member, NewInvitation, Role};
@@ -73,7 +78,8 @@ pub use page::{Data, Page};
 pub use problem::{Invalid, Problem, ProblemCode, Violation, ViolationCode, Violations};
 pub use service::{NewService, Service, ServicePatch};
 pub use source::{
-    GenericTemplates, NewSource, RiskRules, SourceKind, SourcePatch, SourceRef, SourceSettings,
+    AlertTemplates, GenericTemplates, NewSource, RiskRules, SourceKind, SourcePatch, SourceRef,
+    SourceSettings,
 };
 pub use subscription::{MailMode, Subscription, SubscriptionOptions};
 pub use time::Timestamp;

@@ -3,9 +3,10 @@
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
-use crate::limits::MAX_NAME_CHARS;
+use crate::limits::{MAX_CLOCK_SKEW, MAX_NAME_CHARS, MAX_URL_CHARS};
 use crate::problem::{BadValue, ViolationCode, Violations};
 use crate::text::{composed, is_format, is_joiner, printable};
+use crate::time::Timestamp;
 
 /// The characters that a string may contain in addition to visible ones.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -171,6 +172,39 @@ pub(crate) fn names(
             1..=MAX_NAME_CHARS,
             kind,
         );
+    }
+}
+
+/// Checks an http or https URL.
+pub(crate) fn web_url(problems: &mut Violations, pointer: &str, value: &mut String) {
+    text(problems, pointer, value, 1..=MAX_URL_CHARS, TextKind::Line);
+    let is_web = url::Url::parse(value)
+        .is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+    if !is_web {
+        let message = format!("must be an http or https URL, got {}", quoted(value));
+        problems.add(pointer, ViolationCode::InvalidFormat, message);
+    }
+}
+
+/// Reports a time that is before 1970 or in the future.
+pub(crate) fn past_time(
+    problems: &mut Violations,
+    pointer: &str,
+    at: Option<Timestamp>,
+    now: Timestamp,
+) {
+    let Some(at) = at else {
+        return;
+    };
+    let latest = now.plus(MAX_CLOCK_SKEW);
+    let minutes = MAX_CLOCK_SKEW.num_minutes();
+    if at > latest {
+        let message =
+            format!("must be at most {minutes} minutes after the server time ({now}), got {at}");
+        problems.add(pointer, ViolationCode::OutOfRange, message);
+    } else if at < Timestamp::EPOCH {
+        let message = format!("must be {} or later, got {at}", Timestamp::EPOCH);
+        problems.add(pointer, ViolationCode::OutOfRange, message);
     }
 }
 

@@ -17,6 +17,8 @@ use crate::wire_enum::wire_enum;
 
 /// The limit on the rules of a source for environments, and on its workflows.
 const MAX_RULES: usize = 100;
+/// The limit on the labels that name a service or an environment.
+const MAX_LABELS: usize = 20;
 /// The limit on a template, in characters.
 const MAX_TEMPLATE_CHARS: usize = 2_000;
 
@@ -49,6 +51,37 @@ wire_enum! {
         Unleash = "unleash",
         /// Any JSON, by templates of the source.
         Generic = "generic",
+        /// Alerts of Prometheus Alertmanager.
+        Alertmanager = "alertmanager",
+        /// Alerts of Grafana.
+        Grafana = "grafana",
+        /// Incidents of PagerDuty, webhooks version 3.
+        Pagerduty = "pagerduty",
+        /// Monitors of Datadog, by a template of ours.
+        Datadog = "datadog",
+        /// Alarms of Amazon CloudWatch, through SNS.
+        Cloudwatch = "cloudwatch",
+        /// Alerts and issues of Sentry.
+        Sentry = "sentry",
+        /// Alerts as any JSON, by templates of the source.
+        GenericAlert = "generic-alert",
+    }
+}
+
+impl SourceKind {
+    /// Returns whether its requests are alerts, which open and resolve incidents; the others
+    /// tell of changes.
+    pub fn is_of_alerts(&self) -> bool {
+        matches!(
+            self,
+            Self::Alertmanager
+                | Self::Grafana
+                | Self::Pagerduty
+                | Self::Datadog
+                | Self::Cloudwatch
+                | Self::Sentry
+                | Self::GenericAlert
+        )
     }
 }
 
@@ -56,9 +89,9 @@ wire_enum! {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SourceSettings {
-    /// The service of changes for which the sender names none.
+    /// The service of changes and incidents for which the sender names none.
     pub service: Option<String>,
-    /// The environment of changes for which the sender names none.
+    /// The environment of changes and incidents for which the sender names none.
     pub environment: Option<Environment>,
     /// Whether services that the sender names are created when they are missing.
     pub create_missing: bool,
@@ -72,7 +105,35 @@ pub struct SourceSettings {
     pub risk: RiskRules,
     /// How the JSON of a generic source is read.
     pub generic: GenericTemplates,
+    /// How the JSON of a generic source of alerts is read.
+    pub alert: AlertTemplates,
+    /// The labels or tags of an alert that name its service, the first one that it has; those
+    /// of [`SERVICE_LABELS`] if empty.
+    pub service_labels: Vec<String>,
+    /// The labels or tags of an alert that name its environment; those of
+    /// [`ENVIRONMENT_LABELS`] if empty.
+    pub environment_labels: Vec<String>,
 }
+
+/// The labels of an alert that name its service, unless the source has others.
+pub const SERVICE_LABELS: &[&str] = &[
+    "service",
+    "service_name",
+    "app",
+    "application",
+    "app_kubernetes_io_name",
+    "component",
+    "job",
+];
+/// The labels of an alert that name its environment, unless the source has others.
+pub const ENVIRONMENT_LABELS: &[&str] = &[
+    "environment",
+    "env",
+    "deployment_environment",
+    "stage",
+    "namespace",
+    "cluster",
+];
 
 /// The risk of a change: the greatest of those that apply, or else low.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -98,17 +159,17 @@ impl Default for RiskRules {
 
 /// Defines the templates of a generic source, and how they are read.
 macro_rules! templates {
-    ($( $(#[$doc:meta])* $name:ident, )+) => {
-        /// Templates for the fields of a change, in the language of Jinja, over the JSON
-        /// body: for example `{{ deployment.service }} {{ deployment.version }}`. What is
-        /// empty after rendering is not set.
+    ($(#[$of:meta])* $templates:ident $member:literal {
+        $( $(#[$doc:meta])* $name:ident, )+
+    }) => {
+        $(#[$of])*
         #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(default)]
-        pub struct GenericTemplates {
+        pub struct $templates {
             $( $(#[$doc])* pub $name: String, )+
         }
 
-        impl GenericTemplates {
+        impl $templates {
             /// The names of the templates.
             pub const NAMES: &'static [&'static str] = &[$( stringify!($name) ),+];
 
@@ -123,7 +184,7 @@ macro_rules! templates {
 
             fn check(&mut self, problems: &mut Violations) {
                 $(
-                    let pointer = concat!("/templates/", stringify!($name));
+                    let pointer = concat!("/", $member, "/", stringify!($name));
                     let chars = 0..=MAX_TEMPLATE_CHARS;
                     rules::text(problems, pointer, &mut self.$name, chars, TextKind::MultiLine);
                 )+
@@ -133,32 +194,68 @@ macro_rules! templates {
 }
 
 templates! {
-    /// A JSON pointer to a list, such as `/events`, of which every element is one change;
-    /// the other templates are then over the element. The whole body if empty.
-    each,
-    /// What is ignored: if this renders to `true`.
-    ignore,
-    /// What tells one change from another; the id of the request if empty.
-    key,
-    /// The title, required.
-    title,
-    /// The description, in Markdown.
-    description,
-    /// `planned`, `in_progress`, `completed` or `failed`, or the sender's own word for one
-    /// of them; `completed` if empty.
-    status,
-    /// When that status was reached, as RFC 3339 or seconds or milliseconds since 1970.
-    at,
-    /// The name of a service.
-    service,
-    /// The sender's word for the environment.
-    environment,
-    /// The person who did it.
-    person,
-    /// A URL.
-    link,
-    /// A commit.
-    commit,
+    /// Templates for the fields of a change, in the language of Jinja, over the JSON
+    /// body: for example `{{ deployment.service }} {{ deployment.version }}`. What is
+    /// empty after rendering is not set.
+    GenericTemplates "templates" {
+        /// A JSON pointer to a list, such as `/events`, of which every element is one change;
+        /// the other templates are then over the element. The whole body if empty.
+        each,
+        /// What is ignored: if this renders to `true`.
+        ignore,
+        /// What tells one change from another; the id of the request if empty.
+        key,
+        /// The title, required.
+        title,
+        /// The description, in Markdown.
+        description,
+        /// `planned`, `in_progress`, `completed` or `failed`, or the sender's own word for one
+        /// of them; `completed` if empty.
+        status,
+        /// When that status was reached, as RFC 3339 or seconds or milliseconds since 1970.
+        at,
+        /// The name of a service.
+        service,
+        /// The sender's word for the environment.
+        environment,
+        /// The person who did it.
+        person,
+        /// A URL.
+        link,
+        /// A commit.
+        commit,
+    }
+}
+
+templates! {
+    /// Templates for the fields of an alert, as [`GenericTemplates`] are for changes.
+    AlertTemplates "alert_templates" {
+        /// A JSON pointer to a list, such as `/alerts`, of which every element is one alert;
+        /// the other templates are then over the element. The whole body if empty.
+        each,
+        /// What is ignored: if this renders to `true`.
+        ignore,
+        /// What tells one alert from another, the same when it fires and when it is resolved;
+        /// the title if empty.
+        key,
+        /// The title, required.
+        title,
+        /// `firing` or `resolved`, or the sender's own word for one of them; `firing` if empty.
+        status,
+        /// `critical`, `warning` or `info`, or the sender's own word for one of them;
+        /// `warning` if empty.
+        severity,
+        /// When that status was reached, as RFC 3339 or seconds or milliseconds since 1970.
+        at,
+        /// When the alert began to fire, if the sender says so in each request.
+        started_at,
+        /// The name of a service.
+        service,
+        /// The sender's word for the environment.
+        environment,
+        /// A URL.
+        link,
+    }
 }
 
 /// Input for making a source.
@@ -199,6 +296,9 @@ impl Input for NewSource {
         "risk_failures",
         "risk_production",
         "templates",
+        "alert_templates",
+        "service_labels",
+        "environment_labels",
     ];
 
     fn read(object: &mut ObjectReader<'_>) -> Self {
@@ -270,9 +370,22 @@ impl SourcePatch {
                 generic: object
                     .object("templates", GenericTemplates::NAMES, GenericTemplates::read)
                     .unwrap_or_default(),
+                alert: object
+                    .object(
+                        "alert_templates",
+                        AlertTemplates::NAMES,
+                        AlertTemplates::read,
+                    )
+                    .unwrap_or_default(),
+                service_labels: labels(object, "service_labels"),
+                environment_labels: labels(object, "environment_labels"),
             },
         }
     }
+}
+
+fn labels(object: &mut ObjectReader<'_>, name: &str) -> Vec<String> {
+    object.strings(name, MAX_LABELS).unwrap_or_default()
 }
 
 /// The environment of a name, written `payments-eu=prod`.
@@ -323,7 +436,14 @@ fn check(
         MAX_RULES,
         line,
     );
+    for (pointer, labels) in [
+        ("/service_labels", &mut settings.service_labels),
+        ("/environment_labels", &mut settings.environment_labels),
+    ] {
+        rules::names(problems, pointer, labels, MAX_LABELS, line);
+    }
     settings.generic.check(problems);
+    settings.alert.check(problems);
 }
 
 /// The source that told of a change.

@@ -28,6 +28,7 @@ pub mod secrets;
 mod serve;
 pub mod service;
 pub mod store;
+mod suspects;
 mod web;
 
 use std::time::Duration;
@@ -49,6 +50,7 @@ pub async fn run(app: App, listener: TcpListener, shutdown: impl Future<Output =
     let tasks = background::start(&app);
     let (stop, stopped) = watch::channel(false);
     let reader = tokio::spawn(ingest::worker::run(app.clone(), stopped.clone()));
+    let ranker = tokio::spawn(suspects::run(app.clone(), stopped.clone()));
     let worker = tokio::spawn(integrations::worker::run(app.clone(), stopped));
     let shutdown = async {
         shutdown.await;
@@ -65,6 +67,9 @@ pub async fn run(app: App, listener: TcpListener, shutdown: impl Future<Output =
         tracing::warn!(
             "requests of sources were still being read; they are read after the next start"
         );
+    }
+    if timeout(WORKER_TIMEOUT, ranker).await.is_err() {
+        tracing::warn!("suspects were still being ranked; they are ranked after the next start");
     }
     for task in tasks {
         task.abort();

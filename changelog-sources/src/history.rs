@@ -28,7 +28,7 @@ impl History {
         now: Timestamp,
     ) -> Vec<ObservedChange> {
         self.0.sort_by_key(|observation| match observation {
-            Observation::State(_) => None,
+            Observation::State(_) | Observation::Alert(_) => None,
             Observation::Call(call) => Some(call.at),
         });
         let mut operations = Operations::default();
@@ -36,6 +36,8 @@ impl History {
             match observation {
                 Observation::State(state) => operations.add_state(*state),
                 Observation::Call(call) => operations.add_call(*call),
+                // Incidents are not imported.
+                Observation::Alert(_) => {}
             }
         }
         let operations = operations.known.values_mut();

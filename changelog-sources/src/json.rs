@@ -43,7 +43,8 @@ pub(crate) fn list<'v>(value: &'v Value, pointer: &str) -> &'v [Value] {
 }
 
 /// Returns the time at a JSON pointer: RFC 3339, `2021-04-28 21:50:00 +0200`,
-/// `2021-04-28 21:50:00 UTC`, seconds or milliseconds since 1970.
+/// `2021-04-28T21:50:00.000+0200`, `2021-04-28 21:50:00 UTC`, seconds or milliseconds since
+/// 1970.
 pub(crate) fn time(value: &Value, pointer: &str) -> Option<Timestamp> {
     time_of(&text(value, pointer)?)
 }
@@ -57,8 +58,10 @@ pub(crate) fn time_of(text: &str) -> Option<Timestamp> {
     if let Ok(at) = DateTime::parse_from_rfc3339(text) {
         return Some(at.to_utc().into());
     }
-    if let Ok(at) = DateTime::parse_from_str(text, "%Y-%m-%d %H:%M:%S %z") {
-        return Some(at.to_utc().into());
+    for format in ["%Y-%m-%d %H:%M:%S %z", "%Y-%m-%dT%H:%M:%S%.f%z"] {
+        if let Ok(at) = DateTime::parse_from_str(text, format) {
+            return Some(at.to_utc().into());
+        }
     }
     let naive = text.trim_end_matches(" UTC").trim_end_matches('Z');
     for format in ["%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M:%S%.f"] {
@@ -85,6 +88,13 @@ pub(crate) fn time_of(text: &str) -> Option<Timestamp> {
 pub(crate) fn first_line(text: &str, most: usize) -> String {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty());
     fit(line.unwrap_or_default(), most)
+}
+
+/// Returns a text without line breaks and other control characters.
+pub(crate) fn one_line(text: &str) -> String {
+    let words = text.split(|letter: char| letter.is_whitespace() || letter.is_control());
+    let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+    words.join(" ")
 }
 
 /// Returns what a sender says about a failure, in one line; `None` if it is about a secret,

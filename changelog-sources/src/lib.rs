@@ -3,12 +3,13 @@
 //!
 //! A request becomes [`Observation`]s ([`read`]). Observations of one key are one
 //! [`Operation`], however often and in whatever order they arrive, and an operation is
-//! shown as one change ([`Operation::change`]).
+//! shown as one change ([`Operation::change`]). An [`Alert`] opens or resolves an incident.
 //!
 //! A kind is one file in `kinds/`: to add one, copy the file that is most like it, and name
 //! it in `kinds/mod.rs` and in [`SourceKind`](changelog_core::SourceKind). Nothing here does
 //! I/O, and nothing panics, whatever the bytes are.
 
+mod alert;
 mod environment;
 mod handshake;
 mod history;
@@ -21,6 +22,7 @@ mod received;
 
 mod settings;
 
+pub use alert::Alert;
 pub use environment::environment_of;
 pub use handshake::Handshake;
 pub use history::History;
@@ -31,4 +33,4 @@ pub use observation::{
 pub use operation::{ObservedChange, Operation, SESSION_PAUSE};
 pub use proof::Unproven;
 pub use received::{Headers, Received};
-pub use settings::{GenericTemplates, RiskRules, Settings};
+pub use settings::{AlertTemplates, GenericTemplates, RiskRules, Settings};

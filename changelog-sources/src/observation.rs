@@ -3,12 +3,14 @@
 use changelog_core::{Link, Timestamp};
 use serde::{Deserialize, Serialize};
 
+use crate::alert::Alert;
+
 /// What a request was read as.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
     /// What happened.
     pub observations: Vec<Observation>,
-    /// Why the rest of the request is no change, each reason once.
+    /// Why the rest of the request is neither a change nor an alert, each reason once.
     pub ignored: Vec<String>,
 }
 
@@ -39,6 +41,15 @@ impl From<State> for Reading {
     }
 }
 
+impl From<Alert> for Reading {
+    fn from(alert: Alert) -> Self {
+        Self {
+            observations: vec![Observation::Alert(Box::new(alert))],
+            ignored: Vec::new(),
+        }
+    }
+}
+
 /// Why a body cannot be read: it is set aside, and can be read again once the service or
 /// the settings of the source can.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -60,6 +71,8 @@ pub enum Observation {
     State(Box<State>),
     /// A single call, which becomes a change together with the others of its session.
     Call(Box<Call>),
+    /// The state of an alert, which opens or resolves an incident.
+    Alert(Box<Alert>),
 }
 
 /// The state of an operation.

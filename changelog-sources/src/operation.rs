@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::environment::environment_of;
-use crate::json::fit;
+use crate::json::{fit, one_line};
 use crate::observation::{Call, Facts, Progress, State, Tool};
 use crate::settings::Settings;
 
@@ -247,10 +247,7 @@ impl Operation {
             ),
             _ => self.facts.title.clone(),
         };
-        // No line breaks and no other control characters.
-        let words = title.split(|letter: char| letter.is_whitespace() || letter.is_control());
-        let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
-        fit(&words.join(" "), MAX_TITLE_CHARS)
+        fit(&one_line(&title), MAX_TITLE_CHARS)
     }
 
     fn description(&self) -> Option<String> {

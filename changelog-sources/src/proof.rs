@@ -27,6 +27,12 @@ pub(crate) enum Proof {
         prefix: &'static str,
         hash: Hash,
     },
+    /// An HMAC with SHA-256 as hexadecimal digits: of the body, or of the seconds since 1970
+    /// in another header, a colon and the body.
+    TimedHmac {
+        header: &'static str,
+        time: &'static str,
+    },
     /// The secret itself, alone or behind `Bearer `.
     Secret { header: &'static str },
     /// Standard Webhooks: <https://www.standardwebhooks.com>.
@@ -44,7 +50,9 @@ impl Proof {
     /// Returns the header that has the proof.
     fn header(self) -> &'static str {
         match self {
-            Self::Hmac { header, .. } | Self::Secret { header } => header,
+            Self::Hmac { header, .. }
+            | Self::TimedHmac { header, .. }
+            | Self::Secret { header } => header,
             Self::StandardWebhooks => "webhook-signature",
         }
     }
@@ -56,6 +64,17 @@ impl Proof {
                 let signatures = value.split(',').map(str::trim);
                 let mut digits = signatures.filter_map(|one| one.strip_prefix(prefix));
                 digits.any(|digits| is_hmac(hash, secret.as_bytes(), received.body, digits))
+            }
+            Self::TimedHmac { time, .. } => {
+                let mut signed = Vec::new();
+                if let Some(time) = received.headers.get(time) {
+                    if !is_recent(time, received.at) {
+                        return false;
+                    }
+                    signed.extend_from_slice(format!("{time}:").as_bytes());
+                }
+                signed.extend_from_slice(received.body);
+                is_hmac(Hash::Sha256, secret.as_bytes(), &signed, value.trim())
             }
             Self::Secret { .. } => {
                 let value = value.strip_prefix("Bearer ").unwrap_or(value);

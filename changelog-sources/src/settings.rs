@@ -1,3 +1,5 @@
 //! What an organization sets for a source.
 
-pub use changelog_core::source::{GenericTemplates, RiskRules, SourceSettings as Settings};
+pub use changelog_core::source::{
+    AlertTemplates, GenericTemplates, RiskRules, SourceSettings as Settings,
+};

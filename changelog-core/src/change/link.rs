@@ -6,8 +6,8 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::input::ObjectReader;
-use crate::limits::{MAX_LINKS, MAX_NAME_CHARS, MAX_URL_CHARS};
-use crate::problem::{BadValue, ViolationCode, Violations};
+use crate::limits::{MAX_LINKS, MAX_NAME_CHARS};
+use crate::problem::{BadValue, Violations};
 use crate::rules::{self, TextKind};
 
 /// A labelled URL that belongs to a change: the pipeline run, the commit, the
@@ -76,15 +76,7 @@ pub(super) fn check(problems: &mut Violations, links: &mut [Link]) {
         let chars = 1..=MAX_NAME_CHARS;
         rules::text(problems, &pointer, &mut link.label, chars, TextKind::Line);
         let pointer = format!("/links/{index}/url");
-        let chars = 1..=MAX_URL_CHARS;
-        rules::text(problems, &pointer, &mut link.url, chars, TextKind::Line);
-        let is_web = url::Url::parse(&link.url)
-            .is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
-        if !is_web {
-            let given = rules::quoted(&link.url);
-            let message = format!("must be an http or https URL, got {given}");
-            problems.add(pointer, ViolationCode::InvalidFormat, message);
-        }
+        rules::web_url(problems, &pointer, &mut link.url);
     }
 }
 

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::checks::{check_services, check_tags, check_text, check_title, read_services};
 use super::fields::{FIELDS, FieldKind, NEW_NAMES};
-use super::progress::{self, Progress};
+use super::progress::Progress;
 use super::{Agent, Author, Change, Link, Outcome, RiskLevel, Status, agent, link};
 use crate::host::Environment;
 use crate::ids::{ChangeId, HostId, OrganizationId, ServiceId};
@@ -181,9 +181,9 @@ impl Input for NewChange {
         );
         check_tags(problems, &mut self.tags);
         link::check(problems, &mut self.links);
-        progress::check_past(problems, "occurred_at", self.occurred_at, now);
-        progress::check_past(problems, "started_at", self.started_at, now);
-        progress::check_past(problems, "ended_at", self.ended_at, now);
+        rules::past_time(problems, "/occurred_at", self.occurred_at, now);
+        rules::past_time(problems, "/started_at", self.started_at, now);
+        rules::past_time(problems, "/ended_at", self.ended_at, now);
         Progress::of_new(self).check(problems, "ended_at");
     }
 }
@@ -223,7 +223,7 @@ impl NewChange {
         let names = names.map(|(name, no_id)| crate::schema::implies(&given(name), &no_id));
         names
             .into_iter()
-            .chain(progress::conditions(true))
+            .chain(super::progress::conditions(true))
             .collect()
     }
 

@@ -201,8 +201,8 @@ impl Input for ChangePatch {
         if let Some(links) = &mut self.links {
             link::check(problems, links);
         }
-        progress::check_past(problems, "started_at", self.started_at.flatten(), now);
-        progress::check_past(problems, "ended_at", self.ended_at.flatten(), now);
+        rules::past_time(problems, "/started_at", self.started_at.flatten(), now);
+        rules::past_time(problems, "/ended_at", self.ended_at.flatten(), now);
     }
 }
 

@@ -2,7 +2,6 @@
 //! with the status.
 
 use super::{Change, ChangePatch, NewChange, Outcome, Status};
-use crate::limits::MAX_CLOCK_SKEW;
 use crate::problem::{ViolationCode, Violations};
 use crate::time::Timestamp;
 
@@ -221,29 +220,6 @@ pub(super) fn apply(
     change.started_at = after.started_at;
     change.ended_at = after.ended_at;
     change.outcome = after.outcome;
-}
-
-/// Reports a time that is before 1970 or in the future.
-pub(super) fn check_past(
-    problems: &mut Violations,
-    field: &str,
-    at: Option<Timestamp>,
-    now: Timestamp,
-) {
-    let Some(at) = at else {
-        return;
-    };
-    let pointer = format!("/{field}");
-    let latest = now.plus(MAX_CLOCK_SKEW);
-    let minutes = MAX_CLOCK_SKEW.num_minutes();
-    if at > latest {
-        let message =
-            format!("must be at most {minutes} minutes after the server time ({now}), got {at}");
-        problems.add(pointer, ViolationCode::OutOfRange, message);
-    } else if at < Timestamp::EPOCH {
-        let message = format!("must be {} or later, got {at}", Timestamp::EPOCH);
-        problems.add(pointer, ViolationCode::OutOfRange, message);
-    }
 }
 
 #[cfg(test)]

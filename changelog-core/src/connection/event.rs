@@ -1,11 +1,12 @@
-//! What receivers are sent: something that happened to a change, or to a source.
+//! What receivers are sent: something that happened to a change, to a source, or an incident.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::activity::Differences;
 use crate::change::{Change, Status};
-use crate::ids::UserId;
+use crate::ids::{ServiceId, UserId};
+use crate::incident::Incident;
 use crate::time::Timestamp;
 use crate::wire_enum::wire_enum;
 
@@ -25,6 +26,12 @@ wire_enum! {
         SourceSilent = "source.silent",
         /// It was heard again.
         SourceHeard = "source.heard",
+        /// An incident was opened, or opened again.
+        IncidentOpened = "incident.opened",
+        /// The suspects of an open incident were ranked, or the first three became others.
+        IncidentSuspects = "incident.suspects",
+        /// An incident was resolved.
+        IncidentResolved = "incident.resolved",
     }
 }
 
@@ -32,6 +39,19 @@ impl EventKind {
     /// Returns whether it happens to sources, not to changes.
     pub fn is_of_source(&self) -> bool {
         matches!(self, Self::SourceSilent | Self::SourceHeard)
+    }
+
+    /// Returns whether it is about an incident.
+    pub fn is_of_incident(&self) -> bool {
+        matches!(
+            self,
+            Self::IncidentOpened | Self::IncidentSuspects | Self::IncidentResolved
+        )
+    }
+
+    /// Returns whether it happens to changes.
+    pub fn is_of_change(&self) -> bool {
+        !self.is_of_source() && !self.is_of_incident()
     }
 }
 
@@ -43,6 +63,8 @@ pub enum Event {
     Change(Box<EventOfChange>),
     /// To a source or an API key.
     Source(EventOfSource),
+    /// To an incident.
+    Incident(Box<EventOfIncident>),
 }
 
 impl Event {
@@ -51,6 +73,7 @@ impl Event {
         match self {
             Self::Change(event) => event.id,
             Self::Source(event) => event.id,
+            Self::Incident(event) => event.id,
         }
     }
 
@@ -59,6 +82,7 @@ impl Event {
         match self {
             Self::Change(event) => &event.kind,
             Self::Source(event) => &event.kind,
+            Self::Incident(event) => &event.kind,
         }
     }
 
@@ -67,6 +91,7 @@ impl Event {
         match self {
             Self::Change(event) => event.change.id.0,
             Self::Source(event) => event.source.id,
+            Self::Incident(event) => event.incident.id.0,
         }
     }
 
@@ -74,15 +99,27 @@ impl Event {
     pub fn of_change(&self) -> Option<&EventOfChange> {
         match self {
             Self::Change(event) => Some(event),
-            Self::Source(_) => None,
+            Self::Source(_) | Self::Incident(_) => None,
         }
     }
 
-    /// Returns what people know it by: the title of the change or the name of the source.
+    /// Returns the service that it is about: the first one of the change, or that of the
+    /// incident.
+    pub fn service(&self) -> Option<ServiceId> {
+        match self {
+            Self::Change(event) => event.change.service_ids.first().copied(),
+            Self::Source(_) => None,
+            Self::Incident(event) => event.incident.service_id,
+        }
+    }
+
+    /// Returns what people know it by: the title of the change or the incident, or the name
+    /// of the source.
     pub fn title(&self) -> &str {
         match self {
             Self::Change(event) => &event.change.title,
             Self::Source(event) => &event.source.name,
+            Self::Incident(event) => &event.incident.title,
         }
     }
 }
@@ -91,6 +128,34 @@ impl From<EventOfChange> for Event {
     fn from(event: EventOfChange) -> Self {
         Self::Change(Box::new(event))
     }
+}
+
+impl From<EventOfIncident> for Event {
+    fn from(event: EventOfIncident) -> Self {
+        Self::Incident(Box::new(event))
+    }
+}
+
+/// An incident was opened or resolved, or its suspects were ranked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EventOfIncident {
+    /// As [`EventOfChange::id`].
+    pub id: Uuid,
+    /// [`EventKind::IncidentOpened`], [`EventKind::IncidentSuspects`] or
+    /// [`EventKind::IncidentResolved`].
+    pub kind: EventKind,
+    /// When it was recorded.
+    pub at: Timestamp,
+    /// As [`EventOfChange::actor`].
+    pub actor: String,
+    /// As [`EventOfChange::actor_id`].
+    #[serde(default)]
+    pub actor_id: Option<UserId>,
+    /// Whether the incident had been resolved before it was opened, or had other suspects
+    /// before.
+    pub again: bool,
+    /// The incident after the event, with all its suspects.
+    pub incident: Incident,
 }
 
 /// A source, or an API key that records changes, fell silent or was heard again.

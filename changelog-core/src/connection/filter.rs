@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{ConnectionKind, Event, EventKind, EventOfChange};
+use super::{ConnectionKind, Event, EventKind, EventOfChange, EventOfIncident};
 use crate::change::{RiskLevel, Status};
 use crate::host::Environment;
 use crate::ids::ServiceId;
@@ -13,9 +13,9 @@ use crate::ids::ServiceId;
 pub struct EventFilter {
     /// The kinds of events.
     pub events: Vec<EventKind>,
-    /// Changes of one of these services.
+    /// Changes and incidents of one of these services.
     pub service_ids: Vec<ServiceId>,
-    /// Changes of one of these environments.
+    /// Changes and incidents of one of these environments.
     pub environments: Vec<Environment>,
     /// Changes with all of these tags.
     pub tags: Vec<String>,
@@ -33,7 +33,13 @@ impl EventFilter {
     pub fn default_of(kind: &ConnectionKind) -> Self {
         match kind {
             ConnectionKind::Slack | ConnectionKind::Teams => Self {
-                events: vec![EventKind::Created, EventKind::StatusChanged],
+                events: vec![
+                    EventKind::Created,
+                    EventKind::StatusChanged,
+                    EventKind::IncidentOpened,
+                    EventKind::IncidentSuspects,
+                    EventKind::IncidentResolved,
+                ],
                 ..Self::default()
             },
             ConnectionKind::Grafana => Self {
@@ -46,14 +52,21 @@ impl EventFilter {
     }
 
     /// Returns the kinds of events that are sent. Without a condition on kinds they are all, but
-    /// those of sources only if there is no condition on changes either.
+    /// those of sources only if there is no other condition either, and those of incidents only
+    /// if there is none that only changes can meet.
     pub fn kinds(&self) -> Vec<EventKind> {
         if !self.events.is_empty() {
             return self.events.clone();
         }
         let has_conditions = *self != Self::default();
+        let is_for_changes =
+            self.min_risk.is_some() || !self.statuses.is_empty() || !self.tags.is_empty();
         let kinds = EventKind::ALL.iter();
-        let sent = kinds.filter(|kind| !(has_conditions && kind.is_of_source()));
+        let sent = kinds.filter(|kind| match kind {
+            _ if kind.is_of_source() => !has_conditions,
+            _ if kind.is_of_incident() => !is_for_changes,
+            _ => true,
+        });
         sent.cloned().collect()
     }
 
@@ -73,7 +86,19 @@ impl EventFilter {
         match event {
             Event::Change(event) => self.matches_change(event),
             Event::Source(event) => self.kinds().contains(&event.kind),
+            Event::Incident(event) => self.matches_incident(event),
         }
+    }
+
+    fn matches_incident(&self, event: &EventOfIncident) -> bool {
+        let incident = &event.incident;
+        let service = incident.service_id;
+        let environment = incident.environment.as_ref();
+        let has_service = self.service_ids.is_empty()
+            || service.is_some_and(|service| self.service_ids.contains(&service));
+        let has_environment = self.environments.is_empty()
+            || environment.is_some_and(|environment| self.environments.contains(environment));
+        has_service && has_environment && self.kinds().contains(&event.kind)
     }
 
     fn matches_change(&self, event: &EventOfChange) -> bool {

@@ -1,4 +1,5 @@
-//! Connections: receivers outside the service that are sent what happens to changes.
+//! Connections: receivers outside the service that are sent what happens to changes,
+//! sources and incidents.
 
 mod event;
 mod filter;
@@ -7,7 +8,7 @@ mod receiver;
 
 use crate::wire_enum::wire_enum;
 
-pub use event::{Event, EventKind, EventOfChange, EventOfSource, SilentSource};
+pub use event::{Event, EventKind, EventOfChange, EventOfIncident, EventOfSource, SilentSource};
 pub use filter::EventFilter;
 pub use input::{ConnectionPatch, NewConnection, ReceiverInput};
 pub use receiver::Receiver;

@@ -520,7 +520,7 @@ CREATE INDEX sources_by_id ON sources (id);
 -- The requests of sources. `outcome` is 'pending' until the request was read, then
 -- 'changed', 'updated', 'ignored', 'duplicate' or 'set_aside'; `reason` says why. The id
 -- has the time of arrival. `request_id` is what the sender calls the request. `change_ids`
--- is a JSON list. `headers` has none that prove the origin.
+-- is a JSON list; `incident_id` is for alerts. `headers` has none that prove the origin.
 CREATE TABLE source_events (
     organization_id uuid NOT NULL,
     id              uuid NOT NULL,
@@ -533,6 +533,7 @@ CREATE TABLE source_events (
     outcome         text COLLATE "C" NOT NULL,
     reason          text COLLATE "C",
     change_ids      text COLLATE "C" NOT NULL,
+    incident_id     uuid,
     PRIMARY KEY (organization_id, id)
 );
 CREATE INDEX source_events_pending ON source_events (organization_id, id)
@@ -579,6 +580,51 @@ CREATE TABLE source_calls (
     PRIMARY KEY (organization_id, source_id, call_hash)
 );
 CREATE INDEX source_calls_by_age ON source_calls (seen_at);
+
+-- What broke. `document` is the incident as the API returns it, except for the name of the
+-- service and for `suspects`, which has those that were ranked. `is_open` is 1 or 0. `rank_at`
+-- is when the suspects are to be ranked next, NULL if never; `rerank_from` from when on changes
+-- that arrive late may lead to that.
+CREATE TABLE incidents (
+    organization_id uuid NOT NULL,
+    id              uuid NOT NULL,
+    is_open         bigint NOT NULL,
+    started_at      bigint NOT NULL,
+    service_id      uuid,
+    cause_change_id uuid,
+    rank_at         bigint,
+    rerank_from     bigint NOT NULL,
+    updated_at      bigint NOT NULL,
+    document        text COLLATE "C" NOT NULL,
+    suspects        text COLLATE "C" NOT NULL,
+    PRIMARY KEY (organization_id, id)
+);
+CREATE INDEX incidents_by_start ON incidents (organization_id, is_open, started_at, id);
+CREATE INDEX incidents_by_service ON incidents
+    (organization_id, service_id, is_open, started_at, id) WHERE service_id IS NOT NULL;
+CREATE INDEX incidents_by_cause ON incidents (organization_id, cause_change_id, id)
+    WHERE cause_change_id IS NOT NULL;
+CREATE INDEX incidents_to_rank ON incidents (organization_id, rank_at)
+    WHERE rank_at IS NOT NULL;
+-- For finding the organizations whose incidents are to be ranked.
+CREATE INDEX incidents_by_ranking ON incidents (rank_at) WHERE rank_at IS NOT NULL;
+
+-- The alerts of sources, by the SHA-256 of what the sender calls them, with the incident that
+-- each has opened last: NULL if it was resolved without having opened one. `severity` is what the
+-- sender said last. `last_at` is when the
+-- alert came into its present state: a state that is older undoes nothing.
+CREATE TABLE incident_alerts (
+    organization_id uuid NOT NULL,
+    source_id       uuid NOT NULL,
+    key_hash        bytea NOT NULL,
+    incident_id     uuid,
+    is_firing       bigint NOT NULL,
+    severity        text COLLATE "C",
+    last_at         bigint NOT NULL,
+    updated_at      bigint NOT NULL,
+    PRIMARY KEY (organization_id, source_id, key_hash)
+);
+CREATE INDEX incident_alerts_by_age ON incident_alerts (updated_at);
 
 -- When the sources and the API keys that record changes were heard. `rhythm` are the hours
 -- of the last eight weeks in which they were, `expected_by` is when they are to be heard again

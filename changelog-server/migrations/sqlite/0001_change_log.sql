@@ -516,7 +516,7 @@ CREATE INDEX sources_by_id ON sources (id);
 -- The requests of sources. `outcome` is 'pending' until the request was read, then
 -- 'changed', 'updated', 'ignored', 'duplicate' or 'set_aside'; `reason` says why. The id
 -- has the time of arrival. `request_id` is what the sender calls the request. `change_ids`
--- is a JSON list. `headers` has none that prove the origin.
+-- is a JSON list; `incident_id` is for alerts. `headers` has none that prove the origin.
 CREATE TABLE source_events (
     organization_id BLOB NOT NULL,
     id              BLOB NOT NULL,
@@ -529,6 +529,7 @@ CREATE TABLE source_events (
     outcome         TEXT NOT NULL,
     reason          TEXT,
     change_ids      TEXT NOT NULL,
+    incident_id     BLOB,
     PRIMARY KEY (organization_id, id)
 ) STRICT;
 CREATE INDEX source_events_pending ON source_events (organization_id, id)
@@ -575,6 +576,51 @@ CREATE TABLE source_calls (
     PRIMARY KEY (organization_id, source_id, call_hash)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX source_calls_by_age ON source_calls (seen_at);
+
+-- What broke. `document` is the incident as the API returns it, except for the name of the
+-- service and for `suspects`, which has those that were ranked. `is_open` is 1 or 0. `rank_at`
+-- is when the suspects are to be ranked next, NULL if never; `rerank_from` from when on changes
+-- that arrive late may lead to that.
+CREATE TABLE incidents (
+    organization_id BLOB NOT NULL,
+    id              BLOB NOT NULL,
+    is_open         INTEGER NOT NULL,
+    started_at      INTEGER NOT NULL,
+    service_id      BLOB,
+    cause_change_id BLOB,
+    rank_at         INTEGER,
+    rerank_from     INTEGER NOT NULL,
+    updated_at      INTEGER NOT NULL,
+    document        TEXT NOT NULL,
+    suspects        TEXT NOT NULL,
+    PRIMARY KEY (organization_id, id)
+) STRICT;
+CREATE INDEX incidents_by_start ON incidents (organization_id, is_open, started_at, id);
+CREATE INDEX incidents_by_service ON incidents
+    (organization_id, service_id, is_open, started_at, id) WHERE service_id IS NOT NULL;
+CREATE INDEX incidents_by_cause ON incidents (organization_id, cause_change_id, id)
+    WHERE cause_change_id IS NOT NULL;
+CREATE INDEX incidents_to_rank ON incidents (organization_id, rank_at)
+    WHERE rank_at IS NOT NULL;
+-- For finding the organizations whose incidents are to be ranked.
+CREATE INDEX incidents_by_ranking ON incidents (rank_at) WHERE rank_at IS NOT NULL;
+
+-- The alerts of sources, by the SHA-256 of what the sender calls them, with the incident that
+-- each has opened last: NULL if it was resolved without having opened one. `severity` is what the
+-- sender said last. `last_at` is when the
+-- alert came into its present state: a state that is older undoes nothing.
+CREATE TABLE incident_alerts (
+    organization_id BLOB NOT NULL,
+    source_id       BLOB NOT NULL,
+    key_hash        BLOB NOT NULL,
+    incident_id     BLOB,
+    is_firing       INTEGER NOT NULL,
+    severity        TEXT,
+    last_at         INTEGER NOT NULL,
+    updated_at      INTEGER NOT NULL,
+    PRIMARY KEY (organization_id, source_id, key_hash)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX incident_alerts_by_age ON incident_alerts (updated_at);
 
 -- When the sources and the API keys that record changes were heard. `rhythm` are the hours
 -- of the last eight weeks in which they were, `expected_by` is when they are to be heard again

@@ -128,6 +128,10 @@ pub(crate) fn answer(
     match outcome {
         Outcome::Host(host) => created_item(host, is_replay),
         Outcome::Service(service) => created_item(service, is_replay),
+        Outcome::Incident(incident) => {
+            let location = format!("/api/incidents/{}", incident.id);
+            created(Some(location), incident, is_replay)
+        }
         Outcome::NameTaken { request_id } => {
             mark(name_taken().into_response(&request_id), is_replay)
         }

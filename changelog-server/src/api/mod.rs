@@ -11,6 +11,7 @@ mod health;
 mod history;
 mod hosts;
 mod idempotency;
+mod incidents;
 mod ingest;
 mod key;
 mod list_filter;
@@ -73,6 +74,17 @@ pub(crate) fn routes(app: &App) -> Routes {
         at_id(path!("api" / "services" / String))
             .get(services::get)
             .patch(services::update)
+            .filter(app),
+        at(path!("api" / "incidents"))
+            .get(incidents::list)
+            .post(incidents::create)
+            .filter(app),
+        at_id(path!("api" / "incidents" / String))
+            .get(incidents::get)
+            .patch(incidents::update)
+            .filter(app),
+        at_id(path!("api" / "incidents" / String / "cause"))
+            .put(incidents::mark_cause)
             .filter(app),
         at(path!("api" / "key")).get(key::get).filter(app),
         at_ids(path!("api" / "ingest" / String / String))

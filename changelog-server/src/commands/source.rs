@@ -149,7 +149,7 @@ fn events(common: &Common, events: &[SourceEvent]) -> Result<(), Failure> {
                     "outcome": event.outcome,
                     "reason": event.reason,
                     "change_ids": event.change_ids,
-                    "incident_id": null,
+                    "incident_id": event.incident_id,
                 })
             })
             .collect();
@@ -157,7 +157,8 @@ fn events(common: &Common, events: &[SourceEvent]) -> Result<(), Failure> {
     }
     let header = ["EVENT", "RECEIVED", "OUTCOME", "CHANGES", "REASON"];
     let rows = events.iter().map(|event| {
-        let changes: Vec<String> = event.change_ids.iter().map(ToString::to_string).collect();
+        let mut changes: Vec<String> = event.change_ids.iter().map(ToString::to_string).collect();
+        changes.extend(event.incident_id.map(|id| format!("incident {id}")));
         vec![
             event.id.to_string(),
             event.received_at.to_string(),

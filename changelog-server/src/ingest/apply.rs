@@ -3,13 +3,15 @@
 
 use changelog_core::input::from_object;
 use changelog_core::{
-    Action, ChangeId, ChangePatch, Host, NewChange, NewService, Service, ServiceId, SourceId,
+    Action, ChangeId, ChangePatch, Host, IncidentId, NewChange, NewService, Service, ServiceId,
+    SourceId,
 };
 use changelog_sources::{
     Call, CallProgress, Observation, ObservedChange, Operation, Reading, State,
 };
 use serde_json::{Map, Value, json};
 
+use super::alerts::{self, AppliedAlert};
 use crate::app::App;
 use crate::store::{
     Actor, Draft, Entry, Finding, Source, StoreError, StoredOperation, Tenant, Tx, hash_of,
@@ -51,8 +53,15 @@ pub(super) fn set_aside(reason: &str) -> Finding {
 }
 
 /// A request that tells of nothing new.
-pub(super) fn duplicate(reason: &str, change_ids: Vec<ChangeId>) -> Finding {
-    finding("duplicate", Some(reason), change_ids)
+pub(super) fn duplicate(
+    reason: &str,
+    change_ids: Vec<ChangeId>,
+    incident_id: Option<IncidentId>,
+) -> Finding {
+    Finding {
+        incident_id,
+        ..finding("duplicate", Some(reason), change_ids)
+    }
 }
 
 fn finding(outcome: &'static str, reason: Option<&str>, change_ids: Vec<ChangeId>) -> Finding {
@@ -60,6 +69,7 @@ fn finding(outcome: &'static str, reason: Option<&str>, change_ids: Vec<ChangeId
         outcome,
         reason: reason.map(|reason| reason.chars().take(MAX_REASON_CHARS).collect()),
         change_ids,
+        incident_id: None,
     }
 }
 
@@ -69,6 +79,7 @@ enum Applied {
     Updated(ChangeId),
     /// Nothing new.
     Known(Option<ChangeId>),
+    Alert(AppliedAlert),
 }
 
 /// Records a reading of a source's request, and returns what became of the request.
@@ -80,10 +91,15 @@ pub(super) async fn apply(
 ) -> Result<Finding, StoreError> {
     let (mut created, mut updated, mut known) = (false, false, false);
     let mut change_ids = Vec::new();
+    let mut incident_id = None;
+    let mut ignored_reasons = reading.ignored;
     for observation in reading.observations {
         let applied = match observation {
             Observation::State(state) => apply_state(app, tx, origin, *state).await?,
             Observation::Call(call) => apply_call(app, tx, origin, *call).await?,
+            Observation::Alert(alert) => {
+                Applied::Alert(alerts::apply(app, tx, origin, &alert).await?)
+            }
         };
         let id = match applied {
             Applied::Created(id) => {
@@ -98,17 +114,29 @@ pub(super) async fn apply(
                 known = true;
                 id
             }
+            Applied::Alert(alert) => {
+                match &alert {
+                    AppliedAlert::Opened(_) => created = true,
+                    AppliedAlert::Updated(_) => updated = true,
+                    AppliedAlert::Known(_) => known = true,
+                    AppliedAlert::Ignored(reason) => ignored_reasons.push((*reason).to_owned()),
+                }
+                incident_id = incident_id.or(alert.incident());
+                None
+            }
         };
         change_ids.extend(id.filter(|id| !change_ids.contains(id)));
     }
-    let reasons = reading.ignored.join("; ");
+    let reasons = ignored_reasons.join("; ");
     let reason = Some(reasons.as_str()).filter(|reasons| !reasons.is_empty());
-    Ok(match (created, updated, known) {
+    let mut finding = match (created, updated, known) {
         (true, ..) => finding("changed", reason, change_ids),
         (false, true, _) => finding("updated", reason, change_ids),
-        (false, false, true) => duplicate("it tells nothing that was not known", change_ids),
+        (false, false, true) => duplicate("it tells nothing that was not known", change_ids, None),
         (false, false, false) => ignored(reason.unwrap_or("it tells of nothing")),
-    })
+    };
+    finding.incident_id = incident_id;
+    Ok(finding)
 }
 
 async fn apply_state(
@@ -279,7 +307,7 @@ fn differences(was: &ObservedChange, is: &ObservedChange) -> Map<String, Value> 
 }
 
 /// Returns the services of names that exist; the others are created if the source says so.
-async fn services(
+pub(super) async fn services(
     app: &App,
     tx: &mut Tx,
     origin: &Origin,

@@ -1,5 +1,6 @@
 //! Sources: reads the requests that senders have sent, and records what they tell of.
 
+mod alerts;
 mod apply;
 pub(crate) mod setup;
 pub(crate) mod worker;

@@ -149,11 +149,9 @@ async fn read_some(
                 apply::set_aside("the change that it tells of was refused"),
             ),
             Some(origin) => {
-                if let Some(change_ids) = tx.earlier_event(tenant, &event).await? {
-                    (
-                        event,
-                        apply::duplicate("the sender has sent it before", change_ids),
-                    )
+                if let Some((changes, incident)) = tx.earlier_event(tenant, &event).await? {
+                    let reason = "the sender has sent it before";
+                    (event, apply::duplicate(reason, changes, incident))
                 } else {
                     let (event, reading) = read(event, &origin.source).await;
                     let finding = match reading {

@@ -77,10 +77,7 @@ async fn deliveries_of(
             connection: connection.id,
             sequence: one.sequence,
             subject: one.event.subject(),
-            service: one
-                .event
-                .of_change()
-                .and_then(|event| event.change.service_ids.first().copied()),
+            service: one.event.service(),
             due: now,
             burst: None,
         })

@@ -4,7 +4,8 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use changelog_core::{ActivityId, ChangeEvent, ChangeId};
+use changelog_core::ids::time_of_uuid;
+use changelog_core::{ActivityId, ChangeEvent, ChangeId, Timestamp};
 use tokio::sync::{Notify, mpsc};
 
 use super::tenant::Tenant;
@@ -36,6 +37,9 @@ struct Receivers {
     other_servers: Option<mpsc::Sender<(Tenant, ChangeEntry)>>,
     /// The organizations for which the worker may have something to do.
     with_work: HashSet<Tenant>,
+    /// The earliest of the changes that this process has recorded or updated in each
+    /// organization since this was looked at last.
+    late_changes: HashMap<Tenant, Timestamp>,
     /// Notified when one is added to `with_work`.
     work: Arc<Notify>,
 }
@@ -70,6 +74,12 @@ impl ChangeNotifier {
         std::mem::take(&mut self.lock().with_work)
     }
 
+    /// Takes the earliest of the changes that this process has recorded or updated in each
+    /// organization.
+    pub(super) fn take_late_changes(&self) -> HashMap<Tenant, Timestamp> {
+        std::mem::take(&mut self.lock().late_changes)
+    }
+
     /// Wakes the worker, because events or deliveries of organizations were committed.
     pub(super) fn wake_worker(&self, tenants: impl IntoIterator<Item = Tenant>) {
         let mut tenants = tenants.into_iter().peekable();
@@ -83,10 +93,8 @@ impl ChangeNotifier {
     /// Notifies of entries that this process has committed.
     pub(super) fn notify(&self, entries: impl Iterator<Item = (Tenant, ChangeEntry)>) {
         let mut receivers = self.lock();
-        if receivers.subscribers.is_empty() && receivers.other_servers.is_none() {
-            return;
-        }
         for (tenant, entry) in entries {
+            receivers.note_change(tenant, entry);
             receivers.notify_subscriber(tenant, entry);
             if let Some(sender) = &receivers.other_servers {
                 // What does not fit is found by the other servers' own reads.
@@ -105,6 +113,19 @@ impl ChangeNotifier {
 }
 
 impl Receivers {
+    /// Notes when a change happened. The time in the id may be that before an update, so that
+    /// one that was updated may have any time.
+    fn note_change(&mut self, tenant: Tenant, entry: ChangeEntry) {
+        let at = match entry.event {
+            ChangeEvent::Created => time_of_uuid(entry.change.0),
+            ChangeEvent::Updated => Timestamp::EPOCH,
+        };
+        self.late_changes
+            .entry(tenant)
+            .and_modify(|earliest| *earliest = at.min(*earliest))
+            .or_insert(at);
+    }
+
     fn notify_subscriber(&mut self, tenant: Tenant, entry: ChangeEntry) {
         if let Some(subscriber) = self.subscribers.get(&tenant)
             && let Err(mpsc::error::TrySendError::Closed(_)) = subscriber.try_send(entry)

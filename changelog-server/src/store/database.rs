@@ -18,10 +18,11 @@ use super::engine::{
     execute, on,
 };
 use super::host_environments::HostEnvironments;
+use super::incidents::IncidentNotifier;
 use super::index::counts::CountMemory;
 use super::quotas::{self, Quota, Quotas};
-use super::source_work::SourceWork;
 use super::tenant::Tenant;
+use super::tenant_work::TenantWork;
 
 /// Over how many rows each kept count is spread on PostgreSQL, so that as many
 /// transactions of one organization can add to it at the same time.
@@ -42,7 +43,11 @@ pub struct Database {
     pub(super) host_environments: HostEnvironments,
     pub(super) count_memory: CountMemory,
     /// Notifies of the requests of sources that are to be read.
-    pub(super) source_work: SourceWork,
+    pub(super) source_work: TenantWork,
+    /// Notifies of the incidents whose suspects are to be ranked.
+    pub(super) ranking_work: TenantWork,
+    /// Notifies of incidents that are recorded and changed.
+    pub(super) incident_notifier: IncidentNotifier,
 }
 
 /// A transaction: dropped without [`Tx::commit`], it leaves nothing.
@@ -76,7 +81,9 @@ impl Database {
             known_actors: KnownActors::default(),
             host_environments: HostEnvironments::default(),
             count_memory: CountMemory::default(),
-            source_work: SourceWork::default(),
+            source_work: TenantWork::default(),
+            ranking_work: TenantWork::default(),
+            incident_notifier: IncidentNotifier::default(),
         }
     }
 

@@ -3,7 +3,7 @@
 //! recorded or neither.
 
 use changelog_core::limits::IDEMPOTENCY_TTL;
-use changelog_core::{ApiKeyId, ChangeId, Host, Service, Timestamp};
+use changelog_core::{ApiKeyId, ChangeId, Host, Incident, Service, Timestamp};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use sqlx::types::Uuid;
@@ -126,6 +126,8 @@ pub enum Outcome {
     Host(Host),
     /// A service was created.
     Service(Service),
+    /// An incident was opened.
+    Incident(Box<Incident>),
     /// The name was taken.
     NameTaken {
         /// The id of the first request, which its answer contains.

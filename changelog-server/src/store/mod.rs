@@ -36,6 +36,7 @@ mod feeds;
 mod host_environments;
 mod hosts;
 mod idempotency;
+mod incidents;
 pub(crate) mod index;
 mod invitations;
 mod key_lookup;
@@ -60,12 +61,12 @@ mod setup_token;
 mod sign_in_attempts;
 mod source_events;
 mod source_operations;
-mod source_work;
 mod sources;
 mod subscriptions;
 mod summaries;
 mod tags;
 mod tenant;
+mod tenant_work;
 mod users;
 
 use std::ops::Deref;
@@ -94,6 +95,9 @@ pub use engine::{BackupError, Capacity, OpenError, Purpose, StoreError};
 pub use events::{MAX_NEW_EVENTS, NumberedEvent};
 pub use feeds::Feed;
 pub use idempotency::{KeyState, KeyedRequest, Outcome};
+pub use incidents::{
+    DueIncident, LISTED_SUSPECTS, MAX_COUNTED_INCIDENTS, MAX_SUSPECTS, RankedSuspects, StoredAlert,
+};
 pub(crate) use index::counts::HAPPENED;
 pub use index::counts::{ChartScope, KindCounts, Scope};
 pub use index::search::{ChangeMatcher, IndexTerms};
@@ -249,6 +253,7 @@ impl Store {
                 source_operations::PURGE_CALLS,
                 source_operations::CALLS_KEPT,
             ),
+            (incidents::PURGE_ALERTS, incidents::ALERTS_KEPT),
             // Last: on Citus it needs all nodes, and one may be away.
             (delete_keys, IDEMPOTENCY_TTL),
         ] {

@@ -12,7 +12,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use changelog_core::ids::first_uuid_at;
+use changelog_core::ids::{first_uuid_at, time_of_uuid};
 use changelog_core::{Action, ActivityId, ChangeEvent, ChangeId, Differences, Timestamp};
 use chrono::TimeDelta;
 use serde::Deserialize;
@@ -22,7 +22,6 @@ use sqlx::types::{Json, Text, Uuid};
 use super::change_notifier::ChangeEntry;
 use super::engine::{Dialect, read};
 use super::index::search::IndexTerms;
-use super::index::sort_key;
 use super::{Database, StoreError, Tenant};
 
 /// How long after its id was made an entry may still become visible: up to 20 s for
@@ -95,7 +94,7 @@ pub(crate) fn overlap_start(at: Timestamp) -> ActivityId {
 
 /// Returns the time at which the id of an entry was made.
 pub(crate) fn time_of(id: ActivityId) -> Timestamp {
-    sort_key::moment(id.0)
+    time_of_uuid(id.0)
 }
 
 impl Database {

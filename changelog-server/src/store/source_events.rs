@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use changelog_core::ids::first_uuid_at;
-use changelog_core::{ChangeId, SourceEventId, SourceId, Timestamp};
+use changelog_core::{ChangeId, IncidentId, SourceEventId, SourceId, Timestamp};
 use changelog_sources::Headers;
 use chrono::TimeDelta;
 use sqlx::types::Uuid;
@@ -34,13 +34,13 @@ const WITH_PENDING: &str =
 
 /// An earlier request of the same name that was read and not set aside.
 const EARLIER: &str = "
-SELECT change_ids FROM source_events
+SELECT change_ids, incident_id FROM source_events
 WHERE organization_id = $1 AND source_id = $2 AND request_id = $3 AND id < $4
     AND outcome NOT IN ('pending', 'set_aside')
 ORDER BY id DESC LIMIT 1";
 
 const FINISH: &str = "
-UPDATE source_events SET outcome = $3, reason = $4, change_ids = $5
+UPDATE source_events SET outcome = $3, reason = $4, change_ids = $5, incident_id = $6
 WHERE organization_id = $1 AND id = $2";
 
 const NOTE: &str = "
@@ -86,6 +86,8 @@ pub struct SourceEvent {
     pub reason: Option<String>,
     /// The changes that it created or updated.
     pub change_ids: Vec<ChangeId>,
+    /// The incident that it opened, changed or resolved.
+    pub incident_id: Option<IncidentId>,
     /// The size of the body, in bytes.
     pub size: i64,
 }
@@ -131,6 +133,8 @@ pub struct Finding {
     pub reason: Option<String>,
     /// As in [`SourceEvent`].
     pub change_ids: Vec<ChangeId>,
+    /// As in [`SourceEvent`].
+    pub incident_id: Option<IncidentId>,
 }
 
 #[derive(FromRow)]
@@ -140,6 +144,7 @@ struct Row {
     outcome: String,
     reason: Option<String>,
     change_ids: String,
+    incident_id: Option<Uuid>,
     size: i64,
 }
 
@@ -151,6 +156,7 @@ impl From<Row> for SourceEvent {
             outcome: row.outcome,
             reason: row.reason,
             change_ids: serde_json::from_str(&row.change_ids).unwrap_or_default(),
+            incident_id: row.incident_id.map(IncidentId),
             size: row.size,
         }
     }
@@ -384,22 +390,28 @@ impl Tx {
         Ok(rows.into_iter().map(PendingEvent::from).collect())
     }
 
-    /// Returns the changes of an earlier request of the same name that was read.
+    /// Returns the changes and the incident of an earlier request of the same name that was
+    /// read.
     pub async fn earlier_event(
         &mut self,
         tenant: Tenant,
         event: &PendingEvent,
-    ) -> Result<Option<Vec<ChangeId>>, StoreError> {
+    ) -> Result<Option<(Vec<ChangeId>, Option<IncidentId>)>, StoreError> {
         let Some(request_id) = &event.request_id else {
             return Ok(None);
         };
-        let row: Option<(String,)> = on!(&mut self.connection, |db| sqlx::query_as(EARLIER)
-            .bind(tenant.uuid())
-            .bind(event.source.0)
-            .bind(request_id)
-            .bind(event.id.0)
-            .fetch_optional(&mut **db))?;
-        Ok(row.map(|(ids,)| serde_json::from_str(&ids).unwrap_or_default()))
+        let row: Option<(String, Option<Uuid>)> =
+            on!(&mut self.connection, |db| sqlx::query_as(EARLIER)
+                .bind(tenant.uuid())
+                .bind(event.source.0)
+                .bind(request_id)
+                .bind(event.id.0)
+                .fetch_optional(&mut **db))?;
+        let earlier = |(ids, incident): (String, Option<Uuid>)| {
+            let ids = serde_json::from_str(&ids).unwrap_or_default();
+            (ids, incident.map(IncidentId))
+        };
+        Ok(row.map(earlier))
     }
 
     /// Records what became of a request.
@@ -419,6 +431,7 @@ impl Tx {
                 .bind(finding.outcome)
                 .bind(&finding.reason)
                 .bind(&change_ids)
+                .bind(finding.incident_id.map(|id| id.0))
         )?;
         execute!(
             self,
@@ -486,7 +499,7 @@ fn select_events<DB: Dialect>(
     limit: u64,
 ) -> QueryBuilder<DB> {
     let mut query = QueryBuilder::new(
-        "SELECT id, received_at, outcome, reason, change_ids, size FROM source_events \
+        "SELECT id, received_at, outcome, reason, change_ids, incident_id, size FROM source_events \
          WHERE organization_id = ",
     );
     DB::bind(&mut query, source.tenant.uuid().into());

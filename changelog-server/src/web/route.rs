@@ -112,6 +112,14 @@ impl Endpoint {
         self.on(Method::PATCH, handler)
     }
 
+    /// Adds the handler of `PUT`.
+    pub(crate) fn put<F>(self, handler: impl Fn(App, Request) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = ApiResult> + Send + 'static,
+    {
+        self.on(Method::PUT, handler)
+    }
+
     /// Adds the handler of `OPTIONS`.
     pub(crate) fn options<F>(
         self,

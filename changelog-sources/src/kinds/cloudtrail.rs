@@ -11,14 +11,14 @@ use super::calls::{
     NoCall, Told, Who, deletes, digest_of, events_in, ignored, is_name, joint, last_part, logged,
     read_each, reads, sentence, singular, tool_of, unreadable, values, words,
 };
-use crate::handshake::Handshake;
+use super::sns;
 use crate::json::{links, list, parse, text, time};
 use crate::observation::{Call, CallProgress, Reading, Tool, Unreadable};
 use crate::received::Received;
 use crate::settings::Settings;
 
 pub(super) const KIND: Kind = Kind {
-    handshake,
+    handshake: sns::handshake,
     request_id: |received| {
         let body = parse(received.body).ok()?;
         // EventBridge has `id`; a bare record has neither.
@@ -26,15 +26,6 @@ pub(super) const KIND: Kind = Kind {
     },
     ..Kind::new(read)
 };
-
-/// Answers SNS, which asks whether a subscription is wanted.
-fn handshake(received: &Received<'_>) -> Option<Handshake> {
-    let body = parse(received.body).ok()?;
-    let is_question = text(&body, "/Type").as_deref() == Some("SubscriptionConfirmation");
-    text(&body, "/SubscribeURL")
-        .filter(|_| is_question)
-        .map(Handshake::Confirm)
-}
 
 fn read(received: &Received<'_>, _: &Settings) -> Result<Reading, Unreadable> {
     let mut events = Vec::new();
@@ -901,10 +892,12 @@ mod tests {
     fn a_subscription_is_confirmed_by_a_person() {
         let body = json!({ "Type": "SubscriptionConfirmation", "SubscribeURL": "https://sns.example.com/1" });
         let body = body.to_string();
-        let answer = received(&[], &body, handshake);
+        let answer = received(&[], &body, sns::handshake);
         assert_eq!(
             answer,
-            Some(Handshake::Confirm("https://sns.example.com/1".to_owned()))
+            Some(crate::handshake::Handshake::Confirm(
+                "https://sns.example.com/1".to_owned()
+            ))
         );
     }
 

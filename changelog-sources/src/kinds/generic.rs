@@ -4,99 +4,39 @@
 //! Every request is a change, or every element of a list in it. Without any template the
 //! title is looked for where many senders have it, so that a first event can be shown.
 
-use std::io::{self, Write};
-
-use minijinja::value::{Serde, ValueKind};
-use minijinja::{AutoEscape, Environment, UndefinedBehavior};
 use serde_json::Value;
 
 use super::Kind;
-use crate::json::{digest_of, first_line, links, parse, text, time_of};
+use super::template::{Renderer, id_of, read_each, time_in};
+use crate::json::{digest_of, first_line, links, parse};
 use crate::observation::{Facts, Observation, Progress, Reading, State, Unreadable};
-use crate::proof::{Hash, Proof};
 use crate::received::Received;
 use crate::settings::{GenericTemplates, Settings};
 
 pub(super) const KIND: Kind = Kind {
-    proofs: &[
-        Proof::Secret {
-            header: "authorization",
-        },
-        Proof::Hmac {
-            header: "x-signature-256",
-            prefix: "sha256=",
-            hash: Hash::Sha256,
-        },
-        Proof::Hmac {
-            header: "x-hub-signature-256",
-            prefix: "sha256=",
-            hash: Hash::Sha256,
-        },
-    ],
+    proofs: super::template::PROOFS,
     request_id: id_of,
     ..Kind::new(read)
 };
 
-/// Returns what the headers call a request.
-fn id_of(received: &Received<'_>) -> Option<String> {
-    let names = ["webhook-id", "idempotency-key", "x-request-id"];
-    let mut ids = names.iter().filter_map(|name| received.headers.get(name));
-    ids.next().map(str::to_owned)
-}
-
-/// The work of a template, in instructions. The bytes of strings cost as well, before they are
-/// made: 64 of them one instruction, so that a product such as `a * 9999999` is refused.
-const FUEL: u64 = 5_000;
-/// The bytes that a template may write.
-const MAX_BYTES: usize = 64 * 1024;
-/// The characters of a title that is looked for.
-const MAX_TITLE_CHARS: usize = 200;
-
 fn read(received: &Received<'_>, settings: &Settings) -> Result<Reading, Unreadable> {
     let body = parse(received.body)?;
-    let each = settings.generic.each.trim();
-    let elements = match body.pointer(each) {
-        // The pointer to the whole body is empty: a body that is a list needs no setting.
-        Some(Value::Array(elements)) => elements,
-        Some(body) if each.is_empty() => std::slice::from_ref(body),
-        _ => return Err(Unreadable(format!("each: there is no list at {each}"))),
-    };
     let templates = Templates::new(&settings.generic);
-    let mut reading = Reading::default();
-    for (index, element) in elements.iter().enumerate() {
-        match templates.state(element, index, received) {
-            Ok(Some(state)) => reading
-                .observations
-                .push(Observation::State(Box::new(state))),
-            Ok(None) => reading.ignore("the template for what is ignored is true"),
-            Err(error) if elements.len() == 1 => return Err(error),
-            Err(Unreadable(reason)) => reading.ignore(reason),
-        }
-    }
-    if elements.is_empty() {
-        reading.ignore("the list is empty");
-    }
-    Ok(reading)
+    read_each(&body, &settings.generic.each, |element, index| {
+        let state = templates.state(element, index, received)?;
+        Ok(state.map(|state| Observation::State(Box::new(state))))
+    })
 }
 
 struct Templates<'s> {
     of: &'s GenericTemplates,
-    environment: Environment<'static>,
+    renderer: Renderer,
 }
 
 impl<'s> Templates<'s> {
     fn new(of: &'s GenericTemplates) -> Self {
-        let mut environment = Environment::new();
-        environment.set_undefined_behavior(UndefinedBehavior::Chainable);
-        environment.set_auto_escape_callback(|_| AutoEscape::None);
-        // As in JSON, not as in Python: what is null is nothing.
-        environment.set_formatter(|output, state, value| match value.kind() {
-            ValueKind::None => Ok(()),
-            ValueKind::Bool => Ok(write!(output, "{}", value.is_true())?),
-            _ => minijinja::escape_formatter(output, state, value),
-        });
-        environment.set_fuel(Some(FUEL));
-        Self { of, environment }
+        let renderer = Renderer::new();
+        Self { of, renderer }
     }
 
     /// Reads an element; `None` if it is to be ignored.
@@ -107,34 +47,18 @@ impl<'s> Templates<'s> {
         received: &Received<'_>,
     ) -> Result<Option<State>, Unreadable> {
         let of = self.of;
-        if !element.is_object() {
-            return Err(Unreadable("expected a JSON object".to_owned()));
-        }
-        let render = |name, template| self.render(name, template, element);
+        let render = |name, template| self.renderer.render(name, template, element);
         if render("ignore", &of.ignore)?.as_deref() == Some("true") {
             return Ok(None);
         }
-        let title = match render("title", &of.title)? {
-            Some(title) => title,
-            None if *of == GenericTemplates::default() => likely_title(element)?,
-            None if of.title.is_empty() => {
-                return Err(Unreadable(
-                    "set the template of the title, which is required".to_owned(),
-                ));
-            }
-            None => {
-                return Err(Unreadable(
-                    "title: the template renders to nothing".to_owned(),
-                ));
-            }
-        };
+        let has_templates = *of != GenericTemplates::default();
+        let title = self.renderer.title(&of.title, has_templates, element)?;
         let progress = match render("status", &of.status)? {
             Some(status) => progress_of(&status)?,
             None => Progress::Succeeded,
         };
         let at = match render("at", &of.at)? {
-            Some(at) => time_of(&at)
-                .ok_or_else(|| Unreadable(format!("at: {} is no time", first_line(&at, 50))))?,
+            Some(at) => time_in("at", &at)?,
             None => received.at,
         };
         let key = match render("key", &of.key)? {
@@ -163,57 +87,6 @@ impl<'s> Templates<'s> {
             },
         }))
     }
-
-    /// Renders the template of a field; `None` if nothing is left of it.
-    fn render(
-        &self,
-        name: &str,
-        template: &str,
-        element: &Value,
-    ) -> Result<Option<String>, Unreadable> {
-        if template.is_empty() {
-            return Ok(None);
-        }
-        let error = |reason: String| Unreadable(format!("{name}: {reason}"));
-        let template = self.environment.template_from_str(template);
-        let template = template.map_err(|reason| error(reason.to_string()))?;
-        let mut text = Text(Vec::new());
-        template
-            .render_captured_to(Serde(element), &mut text)
-            .map_err(|reason| error(reason.to_string()))?;
-        let text = String::from_utf8_lossy(&text.0).trim().to_owned();
-        Ok(Some(text).filter(|text| !text.is_empty()))
-    }
-}
-
-/// What a template writes, up to a length.
-struct Text(Vec<u8>);
-
-impl Write for Text {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.0.len() + bytes.len() > MAX_BYTES {
-            return Err(io::Error::other("the text is too long"));
-        }
-        self.0.extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// Returns the title of a source that has no templates yet.
-fn likely_title(element: &Value) -> Result<String, Unreadable> {
-    let members = ["/title", "/message", "/text", "/summary", "/name"];
-    let title = members.iter().find_map(|member| text(element, member));
-    let title = title.map(|title| first_line(&title, MAX_TITLE_CHARS));
-    title.ok_or_else(|| {
-        Unreadable(
-            "set the template of the title: there is no title, message, text, summary or name"
-                .to_owned(),
-        )
-    })
 }
 
 /// Returns how far a change is, in the words of many senders.

@@ -1,18 +1,28 @@
 //! The kinds of sources, one file each: how their requests are verified and read.
 
 mod actor;
+mod alert_group;
+mod alertmanager;
 mod argocd;
 mod azure;
 mod calls;
 mod cdevents;
 mod cloudtrail;
+mod cloudwatch;
+mod datadog;
 mod flux;
 mod gcp;
 mod generic;
+mod generic_alert;
 mod github;
 mod gitlab;
+mod grafana;
 mod kubernetes;
 mod launchdarkly;
+mod pagerduty;
+mod sentry;
+mod sns;
+mod template;
 mod terraform_cloud;
 #[cfg(test)]
 mod testing;
@@ -57,17 +67,24 @@ impl Kind {
 /// Returns what a kind does; `None` for one that this version does not know.
 fn kind(kind: &SourceKind) -> Option<&'static Kind> {
     match kind {
+        SourceKind::Alertmanager => Some(&alertmanager::KIND),
         SourceKind::Argocd => Some(&argocd::KIND),
         SourceKind::Azure => Some(&azure::KIND),
         SourceKind::Cdevents => Some(&cdevents::KIND),
         SourceKind::Cloudtrail => Some(&cloudtrail::KIND),
+        SourceKind::Cloudwatch => Some(&cloudwatch::KIND),
+        SourceKind::Datadog => Some(&datadog::KIND),
         SourceKind::Flux => Some(&flux::KIND),
         SourceKind::Gcp => Some(&gcp::KIND),
         SourceKind::Generic => Some(&generic::KIND),
+        SourceKind::GenericAlert => Some(&generic_alert::KIND),
         SourceKind::Github => Some(&github::KIND),
         SourceKind::Gitlab => Some(&gitlab::KIND),
+        SourceKind::Grafana => Some(&grafana::KIND),
         SourceKind::Kubernetes => Some(&kubernetes::KIND),
         SourceKind::Launchdarkly => Some(&launchdarkly::KIND),
+        SourceKind::Pagerduty => Some(&pagerduty::KIND),
+        SourceKind::Sentry => Some(&sentry::KIND),
         SourceKind::TerraformCloud => Some(&terraform_cloud::KIND),
         SourceKind::Unleash => Some(&unleash::KIND),
         _ => None,
@@ -135,7 +152,17 @@ mod tests {
     use crate::kinds::testing::received_bytes;
 
     /// Members that the kinds look for, so that arbitrary JSON gets far into them.
-    const MEMBERS: [&str; 36] = [
+    const MEMBERS: [&str; 46] = [
+        "groupKey",
+        "alerts",
+        "labels",
+        "startsAt",
+        "event",
+        "event_type",
+        "transition",
+        "AlarmName",
+        "NewStateValue",
+        "action",
         "Records",
         "detail-type",
         "detail",
@@ -175,7 +202,12 @@ mod tests {
     ];
 
     /// Texts that decide something in a kind.
-    const TEXTS: [&str; 16] = [
+    const TEXTS: [&str; 21] = [
+        "firing",
+        "incident.triggered",
+        "Triggered",
+        "ALARM",
+        "resolved",
         "",
         "/",
         "::",
@@ -221,7 +253,11 @@ mod tests {
 
     fn handle(body: &[u8]) {
         for kind in SourceKind::ALL {
-            received_bytes(&[("x-github-event", "deployment")], body, |received| {
+            let headers = [
+                ("x-github-event", "deployment"),
+                ("sentry-hook-resource", "event_alert"),
+            ];
+            received_bytes(&headers, body, |received| {
                 let _ = handshake(kind, received);
                 let _ = request_id(kind, received);
                 let _ = verify(kind, Some("secret"), received);

@@ -5,8 +5,9 @@ use ring::hmac;
 use serde_json::{Value, json};
 
 use super::{handshake, read, request_id, verify};
+use crate::alert::Alert;
 use crate::history::History;
-use crate::observation::{Reading, Unreadable};
+use crate::observation::{Observation, Reading, Unreadable};
 use crate::operation::ObservedChange;
 use crate::received::{Headers, Received};
 use crate::settings::Settings;
@@ -88,6 +89,21 @@ pub(crate) fn changes_in_any_order(
         order.reverse();
     }
     changes
+}
+
+/// Returns the alerts of a request.
+pub(crate) fn alerts_of(
+    kind: &SourceKind,
+    settings: &Settings,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> Vec<Alert> {
+    let reading = reading_of(kind, settings, headers, body).unwrap();
+    let alert = |observation| match observation {
+        Observation::Alert(alert) => *alert,
+        other => panic!("{other:?} is no alert"),
+    };
+    reading.observations.into_iter().map(alert).collect()
 }
 
 /// Returns why a request is no change.

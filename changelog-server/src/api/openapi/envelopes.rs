@@ -22,7 +22,12 @@ pub(super) fn rename(api: &mut OpenApi) {
         rename_schemas(components);
     }
     for item in api.paths.paths.values_mut() {
-        let operations = [&mut item.get, &mut item.post, &mut item.patch];
+        let operations = [
+            &mut item.get,
+            &mut item.post,
+            &mut item.patch,
+            &mut item.put,
+        ];
         for operation in operations.into_iter().flatten() {
             rename_responses(operation);
         }

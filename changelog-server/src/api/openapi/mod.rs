@@ -26,7 +26,8 @@ use utoipa::openapi::{ContentBuilder, OpenApi, Ref, RefOr, Response, ResponseBui
 use utoipa::{Modify, OpenApi as _};
 
 use super::{
-    activity, annotations, around, changes, health, history, hosts, key, services, stream,
+    activity, annotations, around, changes, health, history, hosts, incidents, key, services,
+    stream,
 };
 use crate::app::App;
 use crate::blocking_pool;
@@ -48,6 +49,7 @@ use crate::web::{ApiResult, Request, reply};
         history::get, stream::watch, around::get, annotations::get,
         hosts::list, hosts::get, hosts::create, hosts::update,
         services::list, services::get, services::create, services::update,
+        incidents::list, incidents::get, incidents::create, incidents::update, incidents::mark_cause,
         key::get,
         activity::list, activity::actors,
         health::get, get,
@@ -57,6 +59,7 @@ use crate::web::{ApiResult, Request, reply};
         (name = "changes", description = "Infrastructure changes, done or planned"),
         (name = "hosts", description = "Machines"),
         (name = "services", description = "Logical applications"),
+        (name = "incidents", description = "What broke, and which changes may have caused it"),
         (name = "key", description = "The API key of the request"),
         (name = "activity", description = "Who did what; by browser session only"),
         (name = "health", description = "Whether the service can work, and what it can do"),
@@ -112,6 +115,7 @@ impl Modify for Common {
                 (item.get.as_mut(), false),
                 (item.post.as_mut(), true),
                 (item.patch.as_mut(), false),
+                (item.put.as_mut(), false),
             ] {
                 let Some(operation) = operation else { continue };
                 complete(operation, creates);

@@ -117,6 +117,16 @@ parameters! {
         query("planned", boolean().default(Some(false.into())), "Whether to rank planned changes, too"),
         limit("The maximum number of changes", DEFAULT_SUSPECTS, MAX_SUSPECTS),
     ];
+    /// Which incidents.
+    IncidentsPage = [
+        query("status", named("IncidentStatus"), "Only open or only resolved incidents"),
+        query("service_id", named("ServiceId"), "Only incidents of this service"),
+        query("since", named("Timestamp"), "Only incidents that started at this time or later"),
+        query("until", named("Timestamp"), "Only incidents that started before this time"),
+        query("before", named("IncidentId"),
+            "Continue after this incident, to read the next page: the id of the last one of the page"),
+        limit("The maximum number of incidents", DEFAULT_PER_PAGE, MAX_PER_PAGE),
+    ];
     /// A page of hosts or services.
     NamesPage = [
         query("limit", number(1, None, None), &format!(

@@ -38,9 +38,10 @@ pub async fn send(http: &ReceiverClient, kind: &ConnectionKind, message: &Messag
         (ConnectionKind::PagerDuty, Event::Change(event)) => {
             pagerduty::send(http, message, event).await
         }
-        (ConnectionKind::Grafana | ConnectionKind::PagerDuty, Event::Source(_)) => {
-            Outcome::nothing_to_send()
-        }
+        (
+            ConnectionKind::Grafana | ConnectionKind::PagerDuty,
+            Event::Source(_) | Event::Incident(_),
+        ) => Outcome::nothing_to_send(),
         _ => Outcome::refused(format!("This server cannot send to {}.", kind.label())),
     };
     let secrets = Secrets::of(message.target);
@@ -67,7 +68,11 @@ pub fn takes(kind: &ConnectionKind, event: &Event) -> bool {
             event.change.status != Status::Planned || event.kind != EventKind::Created
         }
         // They know of changes only.
-        (ConnectionKind::PagerDuty | ConnectionKind::Grafana, Event::Source(_))
+        (
+            ConnectionKind::PagerDuty | ConnectionKind::Grafana,
+            Event::Source(_) | Event::Incident(_),
+        )
+        | (ConnectionKind::Slack | ConnectionKind::Teams, Event::Incident(_))
         | (ConnectionKind::Unknown(_), _) => false,
         _ => true,
     }

@@ -3,8 +3,8 @@
 use changelog_core::coverage::API_KEY_KIND;
 use changelog_core::text::printable;
 use changelog_core::{
-    AuthorType, Change, Event, EventKind, EventOfChange, EventOfSource, Outcome as ChangeOutcome,
-    Status, Timestamp,
+    AuthorType, Change, Event, EventKind, EventOfChange, EventOfIncident, EventOfSource,
+    Outcome as ChangeOutcome, Status, Timestamp,
 };
 
 use crate::format;
@@ -93,6 +93,42 @@ impl Summary {
         match message.event {
             Event::Change(event) => Self::of_change(message, event),
             Event::Source(event) => Self::of_source(message, event),
+            Event::Incident(event) => Self::of_incident(message, event),
+        }
+    }
+
+    fn of_incident(message: &Message<'_>, event: &EventOfIncident) -> Self {
+        let incident = &event.incident;
+        let service = incident.service.as_ref().map(|service| Fact {
+            label: "Service",
+            value: line(&service.name),
+        });
+        let environment = incident.environment.as_ref().map(|environment| Fact {
+            label: "Environment",
+            value: environment.to_string(),
+        });
+        let started = Fact {
+            label: "Started",
+            value: time(incident.started_at),
+        };
+        let (tone, headline) = match incident.resolved_at {
+            None => (
+                Tone::Failed,
+                format!("Open incident, {}", incident.severity),
+            ),
+            Some(at) => (Tone::Completed, format!("Resolved at {}", time(at))),
+        };
+        Self {
+            tone,
+            title: line(&incident.title),
+            url: format!("{}/incidents/{}", message.dashboard, incident.id),
+            headline,
+            facts: [service, environment, Some(started)]
+                .into_iter()
+                .flatten()
+                .collect(),
+            excerpt: None,
+            byline: format!("{} · {}", line(&event.actor), line(message.organization)),
         }
     }
 

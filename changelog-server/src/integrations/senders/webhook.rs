@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use changelog_core::{
-    Change, Differences, Event, EventKind, EventOfChange, SilentSource, Timestamp,
+    Change, Differences, Event, EventKind, EventOfChange, Incident, SilentSource, Timestamp,
 };
 use http::Method;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
@@ -114,6 +114,14 @@ struct SourceData<'e> {
     source: &'e SilentSource,
 }
 
+/// Which incident was opened or resolved, or has suspects.
+#[derive(Serialize)]
+struct IncidentData<'e> {
+    incident: &'e Incident,
+    /// Whether it was opened or ranked before.
+    again: bool,
+}
+
 /// What happened.
 #[derive(Serialize)]
 struct Data {
@@ -134,6 +142,15 @@ fn body(event: &Event) -> Vec<u8> {
             timestamp: event.at,
             data: SourceData {
                 source: &event.source,
+            },
+        }
+        .json(),
+        Event::Incident(event) => Envelope {
+            kind: &event.kind,
+            timestamp: event.at,
+            data: IncidentData {
+                incident: &event.incident,
+                again: event.again,
             },
         }
         .json(),

@@ -27,7 +27,7 @@ impl Tx {
     ///
     /// # Errors
     /// [`StoreError::NotFound`] when the change does not exist.
-    pub(super) async fn lock_change(
+    pub(in crate::store) async fn lock_change(
         &mut self,
         tenant: Tenant,
         id: ChangeId,

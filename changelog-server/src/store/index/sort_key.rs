@@ -8,7 +8,6 @@
 
 use std::ops::Range;
 
-use changelog_core::Timestamp;
 use sqlx::QueryBuilder;
 use sqlx::types::Uuid;
 
@@ -95,12 +94,6 @@ pub(crate) fn millis(sort_key: i64) -> i64 {
     sort_key >> BITS
 }
 
-/// Returns when the change with this id happened, which the id is made of.
-pub(crate) fn moment(id: Uuid) -> Timestamp {
-    let (high, _) = id.as_u64_pair();
-    Timestamp::from_millis(i64::try_from(high >> 16).unwrap_or(0))
-}
-
 /// Writes the condition that a sort key lies within a range; its ends are left
 /// out where nothing lies beyond them.
 pub(crate) fn push_range<DB: Dialect>(
@@ -121,7 +114,8 @@ pub(crate) fn push_range<DB: Dialect>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use changelog_core::ids::{first_uuid_at, uuid_v7};
+    use changelog_core::Timestamp;
+    use changelog_core::ids::{first_uuid_at, time_of_uuid, uuid_v7};
 
     #[test]
     fn places_order_as_ids_do() {
@@ -136,7 +130,7 @@ mod tests {
         let sort_keys: Vec<i64> = ids.iter().map(|id| of(*id).unwrap()).collect();
         assert!(sort_keys.is_sorted());
         assert_eq!(millis(sort_keys[0]), at.millis());
-        assert_eq!(moment(ids[0]), at);
+        assert_eq!(time_of_uuid(ids[0]), at);
         assert_eq!(of(first_uuid_at(at)), Some(of_millis(at.millis()..0).start));
     }
 
@@ -152,7 +146,7 @@ mod tests {
         }
         let sort_key = (5 << BITS) + 7;
         let moved = id_of(3, sort_key, 9);
-        assert_eq!(moment(moved), Timestamp::from_millis(3));
+        assert_eq!(time_of_uuid(moved), Timestamp::from_millis(3));
         assert_eq!(at(5, moved), Some(sort_key));
         assert_eq!(at(3, moved), of(moved));
         assert_eq!(with_random_rest(sort_key, 0xf00_0008), (5 << BITS) + 8);

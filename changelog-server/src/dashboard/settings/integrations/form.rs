@@ -41,7 +41,7 @@ const SERVICES: &str = "service_ids";
 const SEVERAL: [&str; 4] = [EVENTS, "environments", "statuses", "any_risk_in"];
 
 /// The kinds of events with their labels.
-pub(super) fn events() -> [(&'static str, &'static str); 6] {
+pub(super) fn events() -> [(&'static str, &'static str); 9] {
     let labels = [
         "Recorded",
         "Edited",
@@ -49,6 +49,9 @@ pub(super) fn events() -> [(&'static str, &'static str); 6] {
         "Deleted",
         "Source silent",
         "Source heard again",
+        "Incident opened",
+        "Suspects of an incident ranked",
+        "Incident resolved",
     ];
     std::array::from_fn(|index| (EventKind::WORDS[index], labels[index]))
 }

@@ -166,7 +166,7 @@ impl OfferedKind {
     /// Returns the kinds of events that people choose from, with their labels. Grafana shows
     /// changes only.
     pub(super) fn events(&self) -> Vec<(&'static str, &'static str)> {
-        let has = |kind: &EventKind| self.kind != ConnectionKind::Grafana || !kind.is_of_source();
+        let has = |kind: &EventKind| self.kind != ConnectionKind::Grafana || kind.is_of_change();
         let kinds = form::events().into_iter().zip(EventKind::ALL);
         kinds
             .filter(|(_, kind)| has(kind))

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use changelog_core::{ChangeId, SourceEventId, Timestamp};
+use changelog_core::{ChangeId, IncidentId, SourceEventId, Timestamp};
 
 use crate::app::App;
 use crate::dashboard::parts::format;
@@ -37,6 +37,8 @@ pub(super) struct Row {
     pub(super) changes: Vec<(ChangeId, String)>,
     /// How many more there are.
     pub(super) more: usize,
+    /// The incident of an alert.
+    pub(super) incident: Option<IncidentId>,
     pub(super) may_replay: bool,
 }
 
@@ -44,6 +46,8 @@ impl Row {
     fn new(event: &SourceEvent, titles: &HashMap<ChangeId, String>) -> Self {
         let (outcome, class) = match event.outcome.as_str() {
             "pending" => ("Waiting", "planned"),
+            "changed" if event.incident_id.is_some() => ("Incident opened", "completed"),
+            "updated" if event.incident_id.is_some() => ("Incident updated", "completed"),
             "changed" => ("Change recorded", "completed"),
             "updated" => ("Change updated", "completed"),
             "ignored" => ("Ignored", "completed"),
@@ -64,6 +68,7 @@ impl Row {
                 .map_or_else(String::new, format::visible),
             changes: changes.collect(),
             more: event.change_ids.len().saturating_sub(MAX_NAMED),
+            incident: event.incident_id,
             may_replay: event.outcome != "pending",
         }
     }

@@ -31,7 +31,7 @@ const FIELDS: &[Field] = &[
     Field::required("name"),
     Field::new(SECRET, FieldKind::Optional, "Secret"),
     Field::new("service", FieldKind::Optional, "Default service")
-        .hint("Of changes for which the sender names none.")
+        .hint("Of what the sender names none for.")
         .completed_from("services"),
     Field::new(
         "environment",
@@ -41,7 +41,7 @@ const FIELDS: &[Field] = &[
         },
         "Default environment",
     )
-    .hint("Of changes for which the sender names none."),
+    .hint("Of what the sender names none for."),
     Field::new(
         "create_missing",
         FieldKind::Checkbox,
@@ -100,6 +100,74 @@ const FIELDS: &[Field] = &[
         "A JSON pointer such as /events to a list of which every element is one change. The other \
          templates are then over the element.",
     ),
+    template(
+        "alert_templates/title",
+        "Title",
+        "Such as: {{ check.name }} is down. It is looked for only if all templates are empty.",
+    ),
+    template(
+        "alert_templates/key",
+        "Key",
+        "What tells one alert from another, the same when it fires and when it is resolved, such \
+         as {{ check.id }}. Empty: the title.",
+    ),
+    template(
+        "alert_templates/status",
+        "Status",
+        "firing or resolved, or the sender's word for it. Empty: firing.",
+    ),
+    template(
+        "alert_templates/severity",
+        "Severity",
+        "critical, warning or info, or the sender's word for it. Empty: warning.",
+    ),
+    template(
+        "alert_templates/at",
+        "Time",
+        "When the status was reached: RFC 3339, or seconds or milliseconds since 1970. Empty: when \
+         the request arrived.",
+    ),
+    template(
+        "alert_templates/started_at",
+        "Start",
+        "When the alert began to fire, if each request says so.",
+    ),
+    template(
+        "alert_templates/service",
+        "Service",
+        "The name of a service.",
+    ),
+    template(
+        "alert_templates/environment",
+        "Environment",
+        "The sender's word for it.",
+    ),
+    template("alert_templates/link", "Link", "A URL."),
+    template(
+        "alert_templates/ignore",
+        "Ignore",
+        "What renders to true is no alert, such as {{ type == \"ping\" }}.",
+    ),
+    template(
+        "alert_templates/each",
+        "List",
+        "A JSON pointer such as /alerts to a list of which every element is one alert. The other \
+         templates are then over the element.",
+    ),
+    Field::new("service_labels", FieldKind::Lines, "Labels of the service").hint(
+        "One name per line: the labels or tags of an alert that name its service, the most telling \
+         first. Empty: service, service_name, app, application, app_kubernetes_io_name, component, \
+         job.",
+    ),
+    Field::new(
+        "environment_labels",
+        FieldKind::Lines,
+        "Labels of the environment",
+    )
+    .hint(
+        "The same for the environment. Empty: environment, env, deployment_environment, stage, \
+         namespace, cluster.",
+    ),
 ];
 const PATCH_FIELDS: &[Field] = FIELDS.split_at(1).1;
 
@@ -111,6 +179,19 @@ pub(super) struct Fields {
     pub(super) workflows: &'static Field,
     pub(super) risks: &'static [Field],
     pub(super) templates: &'static [Field],
+    pub(super) alert_templates: &'static [Field],
+    pub(super) labels: &'static [Field],
+}
+
+impl Fields {
+    /// Returns the templates of a kind.
+    pub(super) fn templates_of(&self, kind: &OfferedKind) -> &'static [Field] {
+        if kind.is_of_alerts() {
+            self.alert_templates
+        } else {
+            self.templates
+        }
+    }
 }
 
 pub(super) static SHOWN: Fields = Fields {
@@ -118,7 +199,9 @@ pub(super) static SHOWN: Fields = Fields {
     environments: &FIELDS[6],
     workflows: &FIELDS[7],
     risks: FIELDS.split_at(8).1.split_at(3).0,
-    templates: FIELDS.split_at(11).1,
+    templates: FIELDS.split_at(11).1.split_at(12).0,
+    alert_templates: FIELDS.split_at(23).1.split_at(11).0,
+    labels: FIELDS.split_at(34).1,
 };
 
 /// Returns the form for a new source of a kind.
@@ -149,12 +232,17 @@ pub(super) fn of(source: &Source) -> Form {
         ("risk_deletes", settings.risk.deletes.to_string()),
         ("risk_failures", settings.risk.failures.to_string()),
         ("risk_production", settings.risk.production.to_string()),
+        ("service_labels", settings.service_labels.join("\n")),
+        ("environment_labels", settings.environment_labels.join("\n")),
     ]);
     if settings.create_missing {
         form.set("create_missing", "true".to_owned());
     }
     for (name, template) in settings.generic.pairs() {
         form.set(&format!("templates/{name}"), template.to_owned());
+    }
+    for (name, template) in settings.alert.pairs() {
+        form.set(&format!("alert_templates/{name}"), template.to_owned());
     }
     form
 }
@@ -217,7 +305,9 @@ pub(super) fn without_secret(mut form: Form) -> Form {
 
 #[cfg(test)]
 mod tests {
-    use changelog_core::source::GenericTemplates;
+    use changelog_core::source::{
+        AlertTemplates, ENVIRONMENT_LABELS, GenericTemplates, SERVICE_LABELS,
+    };
 
     use super::*;
 
@@ -227,6 +317,12 @@ mod tests {
         for name in GenericTemplates::NAMES {
             assert!(names.contains(&&*format!("templates/{name}")), "{name}");
         }
+        for name in AlertTemplates::NAMES {
+            assert!(
+                names.contains(&&*format!("alert_templates/{name}")),
+                "{name}"
+            );
+        }
         for name in <NewSource as changelog_core::Input>::FIELDS {
             let known = names.iter().any(|known| {
                 let (outer, _) = known.split_once('/').unwrap_or((known, ""));
@@ -234,20 +330,40 @@ mod tests {
             });
             assert!(known, "{name}");
         }
-        let shown = SHOWN.defaults.len() + SHOWN.risks.len() + SHOWN.templates.len() + 2;
+        let shown = SHOWN.defaults.len()
+            + SHOWN.risks.len()
+            + SHOWN.templates.len()
+            + SHOWN.alert_templates.len()
+            + SHOWN.labels.len()
+            + 2;
         assert_eq!(shown + 3, FIELDS.len());
-        assert!(
-            SHOWN
-                .templates
-                .iter()
-                .all(|field| field.name.starts_with("templates/"))
-        );
+        for (fields, prefix) in [
+            (SHOWN.templates, "templates/"),
+            (SHOWN.alert_templates, "alert_templates/"),
+        ] {
+            assert!(fields.iter().all(|field| field.name.starts_with(prefix)));
+        }
         assert!(
             SHOWN
                 .risks
                 .iter()
                 .all(|field| field.name.starts_with("risk_"))
         );
+    }
+
+    #[test]
+    fn the_hints_name_the_default_labels() {
+        for (field, defaults) in SHOWN
+            .labels
+            .iter()
+            .zip([SERVICE_LABELS, ENVIRONMENT_LABELS])
+        {
+            let hint = field.hint;
+            assert!(
+                hint.ends_with(&format!("Empty: {}.", defaults.join(", "))),
+                "{hint}"
+            );
+        }
     }
 
     #[test]

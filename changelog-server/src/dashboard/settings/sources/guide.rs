@@ -63,6 +63,13 @@ fn parts(kind: &SourceKind) -> &'static [Part] {
         SourceKind::Launchdarkly => LAUNCHDARKLY,
         SourceKind::Unleash => UNLEASH,
         SourceKind::Generic => GENERIC,
+        SourceKind::Alertmanager => ALERTMANAGER,
+        SourceKind::Grafana => GRAFANA,
+        SourceKind::Pagerduty => PAGERDUTY,
+        SourceKind::Datadog => DATADOG,
+        SourceKind::Cloudwatch => CLOUDWATCH,
+        SourceKind::Sentry => SENTRY,
+        SourceKind::GenericAlert => GENERIC_ALERT,
         _ => &[],
     }
 }
@@ -426,6 +433,150 @@ const GENERIC: &[Part] = &[
         "Without templates, only a title is looked for. With those in the settings below, the other \
          fields of a change are filled, too. What is set aside because it cannot be read can be \
          replayed when they are right.",
+    ),
+];
+
+const ALERTMANAGER: &[Part] = &[
+    Text(
+        "Add a receiver and a route to the configuration of Alertmanager, and reload it. \
+         Leave http_config out if this source has no secret.",
+    ),
+    Paste(
+        "In alertmanager.yml",
+        r"route:
+  routes:
+    - receiver: changes
+      continue: true
+receivers:
+  - name: changes
+    webhook_configs:
+      - url: ADDRESS
+        send_resolved: true
+        http_config:
+          authorization:
+            credentials: YOUR-SECRET
+",
+    ),
+    Text(
+        "A group of alerts is one incident, so group_by decides what one incident is: for example \
+         by alertname and service.",
+    ),
+];
+
+const GRAFANA: &[Part] = &[
+    Text("In Grafana, under Alerting, Contact points: Create contact point."),
+    Fields(&[
+        ("Integration", "Webhook"),
+        ("URL", ADDRESS),
+        ("HTTP Method", "POST"),
+        ("HMAC signature: Secret", SECRET),
+        ("HMAC signature: Header", "X-Grafana-Alerting-Signature"),
+        (
+            "HMAC signature: Timestamp header",
+            "X-Grafana-Alerting-Timestamp",
+        ),
+        ("Disable resolved message", "Not checked."),
+        ("Custom payload", "Leave it empty."),
+    ]),
+    Text("Then route alerts to it under Notification policies. A group of alerts is one incident."),
+];
+
+const PAGERDUTY: &[Part] = &[
+    Text("In PagerDuty, under Integrations, Generic Webhooks (v3): New Webhook."),
+    Fields(&[
+        ("Webhook URL", ADDRESS),
+        (
+            "Scope",
+            "The account, a team or the services whose incidents matter.",
+        ),
+        (
+            "Event Subscription",
+            "The events of incidents; notes and responders are ignored.",
+        ),
+    ]),
+    Text(
+        "PagerDuty then shows the secret of the webhook, once: enter it in the settings below, \
+         instead of YOUR-SECRET.",
+    ),
+];
+
+const DATADOG: &[Part] = &[
+    Text("In Datadog, under Integrations, Webhooks: New Webhook."),
+    Fields(&[
+        ("Name", "changes"),
+        ("URL", ADDRESS),
+        ("Encode as form", "Not checked."),
+    ]),
+    Paste(
+        "Payload",
+        r#"{
+  "cycle": "$ALERT_CYCLE_KEY",
+  "monitor": "$ALERT_ID",
+  "transition": "$ALERT_TRANSITION",
+  "type": "$ALERT_TYPE",
+  "priority": "$ALERT_PRIORITY",
+  "title": "$ALERT_TITLE",
+  "tags": "$TAGS",
+  "link": "$LINK",
+  "date": "$DATE"
+}
+"#,
+    ),
+    Paste(
+        "Custom headers, if this source has a secret",
+        r#"{"Authorization": "YOUR-SECRET"}
+"#,
+    ),
+    Text("Then add @webhook-changes to the message of the monitors."),
+];
+
+const CLOUDWATCH: &[Part] = &[
+    Text("Create a topic of SNS with a subscription, and let alarms notify it."),
+    Paste(
+        "In a terminal",
+        r"aws sns create-topic --name changes
+aws sns subscribe --topic-arn TOPIC-ARN --protocol https --notification-endpoint ADDRESS
+aws cloudwatch put-metric-alarm --alarm-name NAME … \
+  --alarm-actions TOPIC-ARN --ok-actions TOPIC-ARN
+",
+    ),
+    Text(
+        "SNS asks for a confirmation: its link appears on this page, and an admin opens it. The \
+         alarm must notify for OK as well, or its incident stays open.",
+    ),
+];
+
+const SENTRY: &[Part] = &[
+    Text("In Sentry, under Settings, Custom Integrations: Create New Integration, Internal."),
+    Fields(&[
+        ("Webhook URL", ADDRESS),
+        ("Alert Rule Action", "On"),
+        ("Permissions", "Issue & Event: Read"),
+        ("Webhooks", "issue"),
+    ]),
+    Text(
+        "Enter the client secret of the integration in the settings below, instead of \
+         YOUR-SECRET. Then choose the integration as the action of issue alerts and metric alerts.",
+    ),
+];
+
+const GENERIC_ALERT: &[Part] = &[
+    Text(
+        "Let a program post JSON to the address when an alert fires and when it is resolved. If \
+         this source has a secret, it is sent as well:",
+    ),
+    Paste(
+        "In a terminal",
+        r#"curl ADDRESS \
+  -H 'Authorization: YOUR-SECRET' \
+  -H 'Content-Type: application/json' \
+  -d '{"title": "Checkout is down", "status": "firing", "service": "checkout"}'
+"#,
+    ),
+    Text(
+        "Without templates, only a title is looked for, and each request is an alert that fires. \
+         The templates in the settings below fill the rest, for example {{ status }} for the \
+         status.",
     ),
 ];
 

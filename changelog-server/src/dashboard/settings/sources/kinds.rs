@@ -30,9 +30,20 @@ impl OfferedKind {
         changelog_sources::is_signed(&self.kind)
     }
 
-    /// Returns whether its changes are made by templates.
+    /// Returns whether its changes or incidents are made by templates.
     pub(super) fn has_templates(&self) -> bool {
-        self.kind == SourceKind::Generic
+        matches!(self.kind, SourceKind::Generic | SourceKind::GenericAlert)
+    }
+
+    /// Returns whether its requests are alerts, which open and resolve incidents.
+    pub(super) fn is_of_alerts(&self) -> bool {
+        self.kind.is_of_alerts()
+    }
+
+    /// Returns whether labels of its alerts name services and environments.
+    pub(super) fn has_labels(&self) -> bool {
+        !matches!(self.kind, SourceKind::GenericAlert | SourceKind::Pagerduty)
+            && self.is_of_alerts()
     }
 
     /// Returns whether an admin names the workflows that deploy.
@@ -48,7 +59,7 @@ pub(super) struct Group {
 }
 
 /// In the order in which they are offered.
-pub(super) static GROUPS: [Group; 4] = [
+pub(super) static GROUPS: [Group; 5] = [
     Group {
         label: "Deployments",
         kinds: &[
@@ -125,12 +136,54 @@ pub(super) static GROUPS: [Group; 4] = [
         ],
     },
     Group {
+        label: "Alerts",
+        kinds: &[
+            OfferedKind::new(
+                SourceKind::Alertmanager,
+                "Alertmanager",
+                "Groups of alerts of Prometheus become incidents.",
+            ),
+            OfferedKind::new(
+                SourceKind::Grafana,
+                "Grafana Alerting",
+                "Groups of alerts become incidents.",
+            ),
+            OfferedKind::new(
+                SourceKind::Pagerduty,
+                "PagerDuty",
+                "Incidents from the trigger to the resolution.",
+            ),
+            OfferedKind::new(
+                SourceKind::Datadog,
+                "Datadog",
+                "Monitors that alert and recover become incidents.",
+            ),
+            OfferedKind::new(
+                SourceKind::Cloudwatch,
+                "Amazon CloudWatch",
+                "Alarms, through SNS, become incidents.",
+            ),
+            OfferedKind::new(
+                SourceKind::Sentry,
+                "Sentry",
+                "Issue alerts and metric alerts become incidents.",
+            ),
+        ],
+    },
+    Group {
         label: "Anything else",
-        kinds: &[OfferedKind::new(
-            SourceKind::Generic,
-            "Any JSON",
-            "Templates of yours make changes of the JSON that a program sends.",
-        )],
+        kinds: &[
+            OfferedKind::new(
+                SourceKind::Generic,
+                "Any JSON",
+                "Templates of yours make changes of the JSON that a program sends.",
+            ),
+            OfferedKind::new(
+                SourceKind::GenericAlert,
+                "Alerts as any JSON",
+                "Templates of yours make incidents of the JSON that a program sends.",
+            ),
+        ],
     },
 ];
 

@@ -2,7 +2,7 @@
 
 use changelog_core::activity::value_text;
 use changelog_core::{Timestamp, list};
-use changelog_sources::{Observation, ObservedChange, Operation, Received, Settings};
+use changelog_sources::{Alert, Observation, ObservedChange, Operation, Received, Settings};
 
 use crate::app::App;
 use crate::blocking_pool;
@@ -30,7 +30,7 @@ pub(super) struct Previewed {
     pub(super) error: Option<String>,
 }
 
-/// The change of an operation.
+/// The change of an operation, or the incident of an alert.
 pub(super) struct PreviewedChange {
     pub(super) title: String,
     /// The other fields.
@@ -57,6 +57,42 @@ impl PreviewedChange {
             fields.push(("services".to_owned(), services));
         }
         Self { title, fields }
+    }
+
+    /// What an alert is read as, which opens or resolves an incident.
+    fn of_alert(alert: &Alert, settings: &Settings, zone: Zone) -> Self {
+        let status = if alert.is_firing {
+            "firing"
+        } else {
+            "resolved"
+        };
+        let severity = alert.severity.as_ref().map(ToString::to_string);
+        let environment = alert.environment(settings);
+        let services = alert.services(settings);
+        let fields = [
+            ("status", Some(status.to_owned())),
+            ("severity", severity),
+            ("at", Some(zone.minute(&alert.at))),
+            ("started at", alert.started_at.map(|at| zone.minute(&at))),
+            (
+                "service",
+                Some(list::format(&services)).filter(|_| !services.is_empty()),
+            ),
+            (
+                "environment",
+                environment.map(|environment| environment.to_string()),
+            ),
+            ("key", Some(alert.key.clone())),
+            ("link", alert.web_url()),
+        ];
+        let fields = fields.into_iter().filter_map(|(name, value)| {
+            let value = format::excerpt(&format::visible(&value?));
+            Some((name.to_owned(), value))
+        });
+        Self {
+            title: format::visible(&alert.incident_title()),
+            fields: fields.collect(),
+        }
     }
 }
 
@@ -108,14 +144,16 @@ fn preview(
         Ok(reading) => {
             previewed.more = reading.observations.len().saturating_sub(MAX_CHANGES);
             let observations = reading.observations.into_iter().take(MAX_CHANGES);
-            let operations = observations.map(|observation| match observation {
-                Observation::State(state) => Operation::from(*state),
-                Observation::Call(call) => Operation::from(*call),
+            let shown = |operation: Operation| {
+                let change = operation.change(&source.kind, settings, now);
+                PreviewedChange::new(&change, zone)
+            };
+            let previews = observations.map(|observation| match observation {
+                Observation::State(state) => shown(Operation::from(*state)),
+                Observation::Call(call) => shown(Operation::from(*call)),
+                Observation::Alert(alert) => PreviewedChange::of_alert(&alert, settings, zone),
             });
-            previewed.changes = operations
-                .map(|operation| operation.change(&source.kind, settings, now))
-                .map(|change| PreviewedChange::new(&change, zone))
-                .collect();
+            previewed.changes = previews.collect();
             let ignored = reading.ignored.iter();
             previewed.ignored = ignored.map(|reason| format::visible(reason)).collect();
         }
