@@ -51,7 +51,7 @@ pub struct Common {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run the service
-    Serve(Serve),
+    Serve(Box<Serve>),
     /// Try the service: a database in a folder, sample changes, and a key for chlog
     Demo(Demo),
     /// Create organizations and set their plans
@@ -72,6 +72,8 @@ pub enum Command {
     /// Manage the key that encrypts stored secrets
     #[command(subcommand)]
     Secrets(SecretsCommand),
+    /// Ask the running service whether it is ready; the exit code is 0 if it is
+    Health(Health),
     /// Write a consistent copy of the SQLite database, even while it is being served
     Backup {
         /// The file to write; it must not exist
@@ -102,9 +104,56 @@ pub struct Serve {
                      after the clock was ahead for some minutes and keys and sessions expired"
     )]
     pub trust_clock: bool,
+    /// The address of the metrics for Prometheus; no metrics when absent
+    #[arg(
+        long,
+        help = "The address at which Prometheus finds /metrics, such as 127.0.0.1:9464; they need \
+                no key, so it must be reached by the operator's network only",
+        env = "CHANGELOG_METRICS_LISTEN",
+        value_name = "ADDR"
+    )]
+    pub metrics_listen: Option<SocketAddr>,
+    /// How long to take requests after the signal to stop, while /readyz fails already, in
+    /// seconds
+    #[arg(
+        long,
+        help = "How long to take requests after the signal to stop while /readyz fails already, \
+                in seconds; proxies need as long to notice",
+        env = "CHANGELOG_DRAIN_DELAY",
+        default_value_t = 0,
+        value_name = "SECONDS",
+        value_parser = value_parser!(u64).range(..=600)
+    )]
+    pub drain_delay: u64,
     /// The configuration of the service.
     #[command(flatten)]
     pub settings: Settings,
+}
+
+/// The arguments of `health`.
+#[derive(Clone, Debug, Args)]
+pub struct Health {
+    /// The address of the service; that of --listen when absent
+    #[arg(long, value_name = "URL", value_parser = public_url)]
+    pub url: Option<Url>,
+    /// The address that the service listens on
+    #[arg(
+        long,
+        env = "CHANGELOG_LISTEN",
+        default_value = "127.0.0.1:8080",
+        value_name = "ADDR"
+    )]
+    pub listen: SocketAddr,
+}
+
+impl Health {
+    /// Returns the URL of the service, without a slash at the end.
+    pub fn url(&self) -> String {
+        match &self.url {
+            Some(url) => url.origin().ascii_serialization(),
+            None => format!("http://{}", reachable(self.listen)),
+        }
+    }
 }
 
 /// The configuration of the service.
