@@ -15,6 +15,7 @@ use crate::catalog::Catalog;
 use crate::changes::Changes;
 use crate::error::Error;
 use crate::hosts::Hosts;
+use crate::incidents::Incidents;
 use crate::mode::{Async, Mode, Sender};
 use crate::request::ApiRequest;
 use crate::retry::RetryPolicy;
@@ -99,6 +100,11 @@ impl<M: Mode> Client<M> {
     /// Returns the endpoints for services.
     pub fn services(&self) -> Services<M> {
         self.catalog()
+    }
+
+    /// Returns the endpoints for incidents.
+    pub fn incidents(&self) -> Incidents<M> {
+        Incidents::new(self.sender.clone())
     }
 
     /// Returns the endpoints for services or hosts.

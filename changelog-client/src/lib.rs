@@ -52,6 +52,7 @@ mod changes;
 mod client;
 mod error;
 mod hosts;
+mod incidents;
 mod mode;
 mod proxy;
 mod raw;
@@ -69,9 +70,10 @@ pub use changelog_core::limits;
 pub use changelog_core::{
     ActorType, Around, Change, ChangeCreated, ChangeHistory, ChangeId, ChangePatch, DbStatus,
     Difference, Differences, Environment, Health, HealthStatus, HistoryActor, HistoryEntry, Host,
-    HostId, HostPatch, HostRef, KeyInfo, Link, Named, NewChange, NewHost, NewService,
-    OrganizationId, Page, Platform, Problem, ProblemCode, Reason, ReasonCode, RiskLevel, Service,
-    ServiceId, ServicePatch, ServiceRef, Status, Suspect, Timestamp, Violation,
+    HostId, HostPatch, HostRef, Incident, IncidentId, IncidentStatus, IncidentSuspect, KeyInfo,
+    Link, Named, NewChange, NewHost, NewIncident, NewService, OrganizationId, Page, Platform,
+    Problem, ProblemCode, Reason, ReasonCode, RiskLevel, Service, ServiceId, ServicePatch,
+    ServiceRef, Severity, Status, Suspect, Timestamp, Violation,
 };
 pub use changes::{
     AroundChanges, ChangeQuery, Changes, CreateChange, CreateChanges, ListChanges, UpdateChange,
@@ -83,6 +85,7 @@ pub use error::{
 };
 pub use hosts::Hosts;
 pub use http::Method;
+pub use incidents::{Incidents, ListIncidents, OpenIncident, UpdateIncident};
 pub use mode::{Async, Mode, ResponseFuture};
 pub use request::new_idempotency_key;
 pub use retry::RetryPolicy;

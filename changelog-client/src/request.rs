@@ -81,6 +81,10 @@ impl ApiRequest {
         Self::new(Method::PATCH, path).json(body)
     }
 
+    pub(crate) fn put(path: &[&str], body: &impl Serialize) -> Result<Self, Error> {
+        Self::new(Method::PUT, path).json(body)
+    }
+
     pub(crate) fn query(mut self, query: String) -> Self {
         self.query = Some(query);
         self

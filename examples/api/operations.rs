@@ -6,8 +6,8 @@
 //! is between its braces, without the `Ok(())` at the end.
 
 use changelog_client::{
-    ChangeId, ChangeQuery, Client, Environment, Error, HostId, NewChange, RiskLevel, ServiceId,
-    Status,
+    ChangeId, ChangeQuery, Client, Environment, Error, HostId, IncidentId, IncidentStatus,
+    NewChange, RiskLevel, ServiceId, Severity, Status,
 };
 use futures_util::TryStreamExt;
 
@@ -288,6 +288,92 @@ pub(super) async fn get_service(client: &Client, id: ServiceId) -> Result<(), Er
 pub(super) async fn update_service(client: &Client, id: ServiceId) -> Result<(), Error> {
     let update = client.services().update(id);
     update.description("Takes the cards of the shop").await?;
+    Ok(())
+}
+
+// # list_incidents
+// ## curl
+// curl -s "$CHLOG_URL/api/incidents?status=open" \
+//   -H "x-api-key: $CHLOG_API_KEY"
+// ## chlog
+// chlog api incidents
+// ## Rust
+pub(super) async fn list_incidents(client: &Client) -> Result<(), Error> {
+    let open = client.incidents().list().status(IncidentStatus::Open);
+    for incident in open.await? {
+        println!("{} {}", incident.id, incident.title);
+    }
+    Ok(())
+}
+
+// # create_incident
+// ## curl
+// curl -s "$CHLOG_URL/api/incidents" \
+//   -H "x-api-key: $CHLOG_API_KEY" \
+//   -H 'content-type: application/json' \
+//   -d '{"title": "Checkout returns 502", "severity": "critical",
+//        "service_name": "payments", "environment": "prod"}'
+// ## chlog
+// None: see `chlog incident open`.
+// ## Rust
+pub(super) async fn create_incident(client: &Client) -> Result<(), Error> {
+    let incident = client
+        .incidents()
+        .open("Checkout returns 502")
+        .severity(Severity::Critical)
+        .service_name("payments")
+        .environment(Environment::Prod)
+        .await?;
+    println!("{}", incident.id);
+    Ok(())
+}
+
+// # get_incident
+// ## curl
+// curl -s "$CHLOG_URL/api/incidents/$ID" \
+//   -H "x-api-key: $CHLOG_API_KEY"
+// ## chlog
+// chlog api "incidents/$ID"
+// ## Rust
+pub(super) async fn get_incident(client: &Client, id: IncidentId) -> Result<(), Error> {
+    let incident = client.incidents().get(id).await?;
+    for suspect in incident.suspects {
+        println!("{} {}", suspect.score, suspect.change.title);
+    }
+    Ok(())
+}
+
+// # update_incident
+// ## curl
+// curl -s "$CHLOG_URL/api/incidents/$ID" -X PATCH \
+//   -H "x-api-key: $CHLOG_API_KEY" \
+//   -H 'content-type: application/json' \
+//   -d '{"status": "resolved"}'
+// ## chlog
+// None: see `chlog incident resolve`.
+// ## Rust
+pub(super) async fn update_incident(client: &Client, id: IncidentId) -> Result<(), Error> {
+    let incident = client.incidents().resolve(id).await?;
+    println!("{}", incident.status);
+    Ok(())
+}
+
+// # mark_cause
+// ## curl
+// curl -s "$CHLOG_URL/api/incidents/$ID/cause" -X PUT \
+//   -H "x-api-key: $CHLOG_API_KEY" \
+//   -H 'content-type: application/json' \
+//   -d '{"change_id": null, "none_of_these": true}'
+// ## chlog
+// None: see `chlog incident cause`.
+// ## Rust
+pub(super) async fn mark_cause(
+    client: &Client,
+    id: IncidentId,
+    change: ChangeId,
+) -> Result<(), Error> {
+    let incident = client.incidents().mark_cause(id, change).await?;
+    println!("{:?}", incident.cause_change_id);
     Ok(())
 }
 

@@ -22,6 +22,7 @@ mod field_limits;
 mod health;
 mod hosts;
 mod idempotency;
+mod incidents;
 mod json_snapshots;
 mod list_model;
 mod malformed_requests;

@@ -83,6 +83,11 @@ impl TestClient {
         send(self.request("PATCH", path).json(&body)).await
     }
 
+    /// Puts JSON.
+    pub async fn put(&self, path: &str, body: Value) -> TestResponse {
+        send(self.request("PUT", path).json(&body)).await
+    }
+
     /// Posts bytes with the content type of JSON.
     pub async fn post_bytes(&self, path: &str, body: impl Into<Vec<u8>>) -> TestResponse {
         let request = self.request("POST", path);

@@ -31,6 +31,30 @@ pub const SERVICE: [&str; 7] = [
     "organization_id",
 ];
 
+/// The members of an incident, sorted.
+pub const INCIDENT: [&str; 20] = [
+    "cause",
+    "cause_change_id",
+    "created_at",
+    "created_by",
+    "environment",
+    "first_suspects",
+    "gaps",
+    "id",
+    "ranked_at",
+    "resolved_at",
+    "service",
+    "service_id",
+    "severity",
+    "source",
+    "started_at",
+    "status",
+    "suspects",
+    "title",
+    "updated_at",
+    "url",
+];
+
 /// The members of a change in full, sorted.
 pub const CHANGE: [&str; 26] = [
     "agent",

@@ -96,6 +96,19 @@ impl Fixture {
             ("/api/services".to_owned(), 200),
             ("/api/services?limit=2".to_owned(), 200),
             ("/api/services?limit=2&after=a".to_owned(), 200),
+            ("/api/incidents".to_owned(), 200),
+            (
+                format!("/api/incidents?service_id={}&status=open", self.service),
+                200,
+            ),
+            (
+                format!(
+                    "/api/incidents?before={}&since={}",
+                    self.incident, self.since
+                ),
+                200,
+            ),
+            (format!("/api/incidents/{}", self.incident), 200),
             ("/api/key".to_owned(), 200),
             ("/api/changes/upcoming".to_owned(), 200),
             ("/api/changes/upcoming?limit=2".to_owned(), 200),

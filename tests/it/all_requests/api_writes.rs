@@ -33,7 +33,45 @@ impl Fixture {
             ]);
         }
         writes.extend(self.dependencies(round));
+        writes.extend(self.incidents(round));
         writes
+    }
+
+    /// Returns the requests that open, update and resolve incidents.
+    fn incidents(&self, round: usize) -> Vec<Write> {
+        let all = "/api/incidents".to_owned();
+        let one = format!("/api/incidents/{}", self.incident);
+        let cause = format!("{one}/cause");
+        let new = json!({ "title": "Down", "service_name": "none" });
+        let status = ["resolved", "open"][round % 2];
+        vec![
+            (
+                "POST",
+                all.clone(),
+                json!({ "title": "Down", "service_id": self.service }),
+                201,
+            ),
+            ("POST", all, new, 422),
+            ("PATCH", one.clone(), json!({ "status": status }), 200),
+            (
+                "PATCH",
+                one,
+                json!({ "service_id": self.other_service }),
+                200,
+            ),
+            (
+                "PUT",
+                cause.clone(),
+                json!({ "change_id": self.change }),
+                200,
+            ),
+            (
+                "PUT",
+                cause,
+                json!({ "change_id": null, "none_of_these": true }),
+                200,
+            ),
+        ]
     }
 
     /// Returns the requests that write which services a service depends on.

@@ -11,6 +11,7 @@ pub(super) struct Fixture {
     pub(super) service: String,
     pub(super) other_service: String,
     pub(super) host: String,
+    pub(super) incident: String,
     pub(super) tag: String,
     pub(super) other_tag: String,
     pub(super) word: String,
@@ -34,12 +35,15 @@ impl Fixture {
             "host_id": host,
             "tags": ["often", "seldom"],
         });
+        let incident = json!({ "title": "Down", "service_id": service });
+        let incident = key.create("/api/incidents", incident).await;
         Self {
             change: key.create("/api/changes", body).await,
             author: app.organization.key_id.clone(),
             service,
             other_service,
             host,
+            incident,
             tag: "often".to_owned(),
             other_tag: "seldom".to_owned(),
             word: "deploy".to_owned(),

@@ -24,7 +24,7 @@ use changelog_tests::{Organization, Postgres, TestApp, send, text};
 const PARTITIONS: usize = 8;
 
 /// Statements that need the rows of all organizations, and why.
-const EXCEPTIONS: [(&str, &str); 16] = [
+const EXCEPTIONS: [(&str, &str); 18] = [
     (
         "DELETE FROM idempotency WHERE (organization_id, scope) IN",
         "deletes the oldest expired rows, every ten minutes",
@@ -73,6 +73,14 @@ const EXCEPTIONS: [(&str, &str); 16] = [
     (
         "DELETE FROM source_calls WHERE (organization_id, source_id, call_hash) IN",
         "the same",
+    ),
+    (
+        "DELETE FROM incident_alerts WHERE (organization_id, source_id, key_hash) IN",
+        "the same",
+    ),
+    (
+        "SELECT organization_id FROM incidents WHERE rank_at <=",
+        "finds the incidents whose suspects are to be ranked, every five seconds",
     ),
     (
         "SELECT DISTINCT organization_id FROM source_events",

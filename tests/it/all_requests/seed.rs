@@ -29,7 +29,7 @@ const FUNCTIONS: [&str; 4] = [
 
 /// 20,000 organizations, each with a person, a key and a session; fifty of them also have
 /// services, hosts and changes. PostgreSQL scans small tables, so no table is small.
-const OTHER_ORGANIZATIONS: [&str; 25] = [
+const OTHER_ORGANIZATIONS: [&str; 27] = [
     "CREATE UNLOGGED TABLE others AS
         SELECT n, id_at(1600000000000 + n, n, n * 7919) AS organization_id,
             id_at(1600000000000 + n, n, n) AS id, sha256(n::text::bytea) AS hash,
@@ -106,6 +106,15 @@ const OTHER_ORGANIZATIONS: [&str; 25] = [
     "INSERT INTO source_calls (organization_id, source_id, call_hash, change_id, seen_at)
         SELECT organization_id, id, sha256(m::text::bytea), id, now
         FROM others, generate_series(1, 4) AS m",
+    "INSERT INTO incidents (organization_id, id, is_open, started_at, rank_at, rerank_from,
+            updated_at, document, suspects)
+        SELECT organization_id, id_at(1600000000000, m, n * 7919), m % 2, now - m,
+            CASE WHEN n <= 20 THEN now + 86400000 END, now, now, '{}', '{}'
+        FROM others, generate_series(1, 4) AS m",
+    "INSERT INTO incident_alerts (organization_id, source_id, key_hash, incident_id, is_firing,
+            last_at, updated_at)
+        SELECT organization_id, id, sha256(m::text::bytea), id, m % 2, now, now
+        FROM others, generate_series(1, 4) AS m",
     // Few are overdue: the server looks after them.
     "INSERT INTO rhythms (organization_id, id, is_key, last_seen_at, rhythm, expected_by, is_missed,
             gaps)
@@ -116,7 +125,7 @@ const OTHER_ORGANIZATIONS: [&str; 25] = [
 
 /// 5,000 services and 500 hosts, and those of the other organizations, with the words of
 /// their names. Each service depends on three others.
-const SERVICES_AND_HOSTS: [&str; 4] = [
+const SERVICES_AND_HOSTS: [&str; 5] = [
     "INSERT INTO services (organization_id, id, name, name_folded, color, depends_on, created_at, reference)
         SELECT organization_id, id, name, name, '#6b7280', '[]', 0,
             json_build_object('id', id, 'name', name, 'color', '#6b7280')
@@ -143,6 +152,16 @@ const SERVICES_AND_HOSTS: [&str; 4] = [
         SELECT organization_id, kind, unnest(string_to_array(name, '-')), id
         FROM (SELECT organization_id, 'service' AS kind, name, id FROM services
             UNION ALL SELECT organization_id, 'host', hostname, id FROM hosts) AS names",
+    // The first one has the id of the organization.
+    "INSERT INTO incidents (organization_id, id, is_open, started_at, service_id, rerank_from,
+            updated_at, document, suspects)
+        SELECT $1, CASE n WHEN 1 THEN $1 ELSE id_at(1600000000000 + n, 0, n) END,
+            CASE WHEN n % 100 = 1 THEN 1 ELSE 0 END, 1600000000000 + n, service, 0, 0,
+            json_build_object('id', $1, 'title', 'Down', 'severity', 'warning', 'status', 'open',
+                'started_at', '2026-01-15T08:30:00.000Z', 'created_at', '2026-01-15T08:30:00.000Z',
+                'updated_at', '2026-01-15T08:30:00.000Z'), '{}'
+        FROM generate_series(1, 20000) AS n,
+            (SELECT id AS service FROM services WHERE organization_id = $1 ORDER BY id LIMIT 1) AS s",
 ];
 
 /// The values of each change: a year of them, in groups of ten with one risk and status,
@@ -344,6 +363,7 @@ async fn fixture(connection: &mut PgConnection, organization: Uuid) -> Fixture {
         service: service.to_string(),
         other_service: other_service.to_string(),
         host: host.to_string(),
+        incident: organization.to_string(),
         tag: "seldom".to_owned(),
         other_tag: "rare".to_owned(),
         word: "bdfg".to_owned(),

@@ -129,6 +129,7 @@ struct Records {
     change: String,
     host: String,
     service: String,
+    incident: String,
 }
 
 impl Records {
@@ -143,10 +144,13 @@ impl Records {
         let change = key.create("/api/changes", change).await;
         let planned = json!({ "title": "Move DNS", "scheduled_for": "2030-01-01T00:00:00Z" });
         key.create("/api/changes", planned).await;
+        let incident = json!({ "title": "Cards are declined" });
+        let incident = key.create("/api/incidents", incident).await;
         Self {
             change,
             host,
             service,
+            incident,
         }
     }
 
@@ -155,6 +159,7 @@ impl Records {
         match path.split('/').nth(2) {
             Some("hosts") => &self.host,
             Some("services") => &self.service,
+            Some("incidents") => &self.incident,
             _ => &self.change,
         }
     }
@@ -233,6 +238,7 @@ async fn examples_in_rust_run(app: TestApp) {
     let change = records.change.parse().expect("an id");
     let host = records.host.parse().expect("an id");
     let service = records.service.parse().expect("an id");
+    let incident = records.incident.parse().expect("an id");
     let watch = async {
         let watch = async { operations::watch_changes(client).await.expect("a change") };
         while_recording(&app, watch).await;
@@ -285,6 +291,26 @@ async fn examples_in_rust_run(app: TestApp) {
         (
             "update_service",
             Box::pin(operations::update_service(client, service)),
+        ),
+        (
+            "list_incidents",
+            Box::pin(operations::list_incidents(client)),
+        ),
+        (
+            "create_incident",
+            Box::pin(operations::create_incident(client)),
+        ),
+        (
+            "get_incident",
+            Box::pin(operations::get_incident(client, incident)),
+        ),
+        (
+            "update_incident",
+            Box::pin(operations::update_incident(client, incident)),
+        ),
+        (
+            "mark_cause",
+            Box::pin(operations::mark_cause(client, incident, change)),
         ),
         ("get_key", Box::pin(operations::get_key(client))),
         ("get_health", Box::pin(operations::get_health(client))),

@@ -29,7 +29,7 @@ const RERANKED: TimeDelta = TimeDelta::days(7);
 const MIN_PAUSE: TimeDelta = TimeDelta::seconds(2);
 const MAX_PAUSE: TimeDelta = TimeDelta::minutes(5);
 /// The limit on incidents that a change leads to rank again at once.
-const MAX_RERANKED: i64 = 300;
+const MAX_RERANKED: i64 = 100;
 /// The limit on incidents that are taken together.
 const MAX_DUE: u64 = 20;
 /// The limit on organizations that are looked for together.

@@ -99,7 +99,7 @@ const PER_NOUN: [&str; 18] = [
 
 /// What is inserted for each number up to the number of changes. `DOCUMENT` is that of an
 /// event which the service has recorded.
-const PER_CHANGE: [&str; 9] = [
+const PER_CHANGE: [&str; 11] = [
     "notifications (organization_id, user_id, change_id, kind, title, risk_level, status,
             services, actor, at, is_unread, mail)
         SELECT ORG, OWNER, ID(n), 'change.created', 'A change', 'low', 'completed', 'payments',
@@ -133,6 +133,14 @@ const PER_CHANGE: [&str; 9] = [
             CASE n % 24 WHEN 1 THEN NOW + 99999999 END, AGE",
     "source_calls (organization_id, source_id, call_hash, change_id, seen_at)
         SELECT ORG, SOURCE, HASH(n), ID(n), AGE",
+    // Some are open, few are to be ranked.
+    "incidents (organization_id, id, is_open, started_at, service_id, cause_change_id, rank_at,
+            rerank_from, updated_at, document, suspects)
+        SELECT ORG, ID(n), CASE n % 12 WHEN 1 THEN 1 ELSE 0 END, NOW - n, SERVICE, ID(n / 8),
+            CASE n % 24 WHEN 1 THEN NOW + 99999999 END, NOW, NOW, INCIDENT, '{}'",
+    "incident_alerts (organization_id, source_id, key_hash, incident_id, is_firing, last_at,
+            updated_at)
+        SELECT ORG, SOURCE, HASH(n), ID(n), n % 2, NOW - n, AGE",
     "idempotency (organization_id, scope, fingerprint, outcome, created_at)
         SELECT ORG, HASH(n), HASH(n), '{}', AGE",
     // What was recorded of every third change by a person.
@@ -141,6 +149,11 @@ const PER_CHANGE: [&str; 9] = [
         SELECT ORG, ID(5000 + n), OWNER, 'Ada', 'updated', 'change', ID(n), 'A change', '{}', NOW
         FROM numbers WHERE n % 3 = 0",
 ];
+
+/// The document of an incident.
+const INCIDENT: &str = r#"'{"id":"01900000-0000-7000-8000-000000000000","title":"Down",
+    "severity":"warning","status":"open","started_at":"2026-01-15T08:30:00.000Z",
+    "created_at":"2026-01-15T08:30:00.000Z","updated_at":"2026-01-15T08:30:00.000Z"}'"#;
 
 /// What is inserted once: a mail about many changes that is due.
 const ONCE: [&str; 1] = [
@@ -356,5 +369,6 @@ fn written(
         .replace("SERVICE", &literal(&fixture.service))
         .replace("RECEIVER", &literal(receiver))
         .replace("SOURCE", &literal(source))
+        .replace("INCIDENT", INCIDENT)
         .replace("NOW", &Utc::now().timestamp_millis().to_string())
 }
