@@ -248,6 +248,7 @@ impl IncidentPatch {
             if incident.is_open() {
                 let message = "needs the status resolved; set it, too, or leave resolved_at out";
                 problems.add("/resolved_at", ViolationCode::OutOfRange, message);
+                return;
             }
             incident.resolved_at = Some(at);
         }
