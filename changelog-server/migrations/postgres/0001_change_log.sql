@@ -163,7 +163,7 @@ CREATE TABLE api_keys (
     name            text COLLATE "C" NOT NULL,
     key_hash        bytea NOT NULL UNIQUE,
     masked          text COLLATE "C" NOT NULL,
-    permissions     text COLLATE "C" NOT NULL,
+    permissions     jsonb NOT NULL,
     created_by      text COLLATE "C",
     created_at      bigint NOT NULL,
     expires_at      bigint,

@@ -280,15 +280,15 @@ async fn a_key_records_only_within_its_bounds(app: TestApp) {
 /// The bounds of a key never change, so that what it recorded once it may record again.
 async fn what_was_recorded_before_is_not_refused_to_a_repetition(app: TestApp) {
     let bounds = ["--environment", "staging"];
-    let key = app.with_key(&text(&app.create_key(&bounds)["key"]));
-    let key = key.with("idempotency-key", "deploy-1");
+    let bounded = app.with_key(&text(&app.create_key(&bounds)["key"]));
+    let key = bounded.clone().with("idempotency-key", "deploy-1");
     let body = json!({ "title": "Deploy", "environment": "staging" });
     let first = key.post("/api/changes", body.clone()).await;
     let again = key.post("/api/changes", body).await;
     assert_eq!(first.data(201)["id"], again.data(201)["id"]);
     assert_eq!(again.header("idempotent-replayed"), "true");
     // A refusal is not kept under the key.
-    let key = key.with("idempotency-key", "deploy-2");
+    let key = bounded.with("idempotency-key", "deploy-2");
     let prod = json!({ "title": "Deploy", "environment": "prod" });
     for _ in 0..2 {
         let answer = key.post("/api/changes", prod.clone()).await;
