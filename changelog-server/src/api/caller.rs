@@ -12,6 +12,7 @@ use http::header;
 
 use crate::app::App;
 use crate::store::{Actor, KeyOwner, StoreError, Tenant};
+use crate::trace_parent::TraceParent;
 use crate::web::{ApiError, ApiResult, Request};
 
 /// Lets keys with the scope `read` call a handler.
@@ -182,6 +183,7 @@ impl App {
                 name: format!("{API_KEY_PREFIX}{}", owner.name),
                 address: Some(request.context.address),
                 has_receivers: owner.has_receivers,
+                trace: TraceParent::of(&request.headers),
             },
         })
     }

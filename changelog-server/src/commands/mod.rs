@@ -2,6 +2,7 @@
 
 mod backup;
 mod demo;
+mod health;
 mod integration;
 mod key;
 mod org;
@@ -42,6 +43,8 @@ enum Failure {
     Store(#[from] StoreError),
     #[error("{0}")]
     Backup(#[from] BackupError),
+    #[error("the service is not ready: {0}")]
+    NotReady(String),
     #[error("the receiver did not take it: {0}")]
     NotDelivered(String),
     #[error("{0}")]
@@ -78,7 +81,7 @@ fn fail(failure: &Failure) -> ExitCode {
 async fn dispatch(arguments: Arguments) -> Result<(), Failure> {
     let common = arguments.common;
     match arguments.command {
-        Command::Serve(serve) => serve::run(&common, serve).await,
+        Command::Serve(serve) => serve::run(&common, *serve).await,
         Command::Demo(demo) => Box::pin(demo::run(demo)).await,
         Command::Org(command) => org::run(&common, command).await,
         Command::Key(command) => key::run(&common, command).await,
@@ -86,6 +89,7 @@ async fn dispatch(arguments: Arguments) -> Result<(), Failure> {
         Command::Integration(command) => integration::run(&common, command).await,
         Command::Source(command) => source::run(&common, command).await,
         Command::Secrets(command) => secrets::run(&common, &command).await,
+        Command::Health(health) => health::run(&common, &health).await,
         Command::Backup { path } => backup::run(&common, &path).await,
         Command::Openapi => print(crate::api::document()),
         Command::Schema(command) => schema::run(&common, &command),

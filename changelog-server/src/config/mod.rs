@@ -2,6 +2,7 @@
 //! that commands share.
 
 mod demo;
+mod health;
 mod integration;
 mod key;
 mod org;
@@ -18,6 +19,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 pub use demo::Demo;
+pub use health::Health;
 pub use integration::{CreateIntegration, Integration};
 pub use key::{CreateKey, Key};
 pub use org::Org;
@@ -64,7 +66,7 @@ pub struct Common {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run the service
-    Serve(Serve),
+    Serve(Box<Serve>),
     /// Try the service: a database in a folder, sample changes, and a key for chlog
     Demo(Demo),
     /// Create organizations and set their plans
@@ -85,6 +87,8 @@ pub enum Command {
     /// Manage the key that encrypts stored secrets
     #[command(subcommand)]
     Secrets(SecretsCommand),
+    /// Ask the running service whether it is ready; the exit code is 0 if it is
+    Health(Health),
     /// Write a consistent copy of the SQLite database, even while it is being served
     Backup {
         /// The file to write; it must not exist

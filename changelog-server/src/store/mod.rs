@@ -66,6 +66,7 @@ mod subscriptions;
 mod summaries;
 mod tags;
 mod tenant;
+mod usage;
 mod users;
 
 use std::ops::Deref;
@@ -90,7 +91,7 @@ pub use deliveries::{
 };
 pub use dependencies::Dependencies;
 pub(crate) use engine::error::existing;
-pub use engine::{BackupError, Capacity, OpenError, Purpose, StoreError};
+pub use engine::{BackupError, Capacity, OpenError, Purpose, ShareUsage, StoreError};
 pub use events::{MAX_NEW_EVENTS, NumberedEvent};
 pub use feeds::Feed;
 pub use idempotency::{KeyState, KeyedRequest, Outcome};
@@ -115,6 +116,7 @@ pub use sources::{MAX_SOURCES, Refused, Source};
 pub use subscriptions::MAX_SUBSCRIPTIONS;
 pub use summaries::Summary;
 pub use tenant::{Actor, Tenant};
+pub use usage::{Backlog, Queue, Usage};
 pub use users::Account;
 
 use changes::list::Lists;

@@ -28,11 +28,12 @@ mod writer;
 
 pub(crate) use backend::{Engine, bounded, committed, execute, on, read, run_script};
 pub use backup::BackupError;
-pub(crate) use batcher::{BatchLimits, Batcher, Results};
+pub(crate) use batcher::{BatchLimits, Batcher, Results, batch_histogram};
 pub(crate) use connections::{Connections, TxConnection};
 pub(crate) use dialect::{Dialect, PushValue, Value, push_limit, push_organization, push_values};
 pub use error::StoreError;
 pub(crate) use fair_share::Permit;
+pub use fair_share::ShareUsage;
 pub(crate) use generation::{Generation, Generations};
 pub(crate) use merged::push_merged;
 pub use open::{Capacity, OpenError, Purpose};
