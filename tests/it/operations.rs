@@ -1,6 +1,7 @@
 //! Running the service: admin commands, processes, databases, overload.
 
 mod admin_commands;
+mod checks;
 mod clock_changes;
 mod connections;
 mod demo;
@@ -13,6 +14,7 @@ mod poll_times;
 mod poolers;
 mod proxies;
 mod readiness;
+mod restore;
 mod several_servers;
 mod sqlite_other_processes;
 mod sqlite_wal;

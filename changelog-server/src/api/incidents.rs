@@ -4,6 +4,7 @@ use changelog_core::{
     CauseInput, Data, Incident, IncidentFilter, IncidentId, IncidentPatch, NewIncident,
 };
 
+use super::caller::Caller;
 use super::idempotency::{self, Begun};
 use super::openapi::parameters::IncidentsPage;
 use crate::app::App;
@@ -15,8 +16,7 @@ use crate::web::{ApiError, ApiResult, Request, body, reply};
 #[utoipa::path(get, path = "/api/incidents", tag = "incidents", operation_id = "list_incidents",
     params(IncidentsPage),
     responses((status = 200, description = "The incidents", body = Data<Vec<Incident>>)))]
-pub(super) async fn list(app: App, request: Request) -> ApiResult {
-    let caller = app.caller(&request).await?;
+pub(super) async fn list(app: App, caller: Caller, request: Request) -> ApiResult {
     let filter = request.filter(IncidentFilter::from_query)?;
     let data = app.store.incidents(caller.tenant, &filter).await?;
     Ok(reply::json(200, &Data { data }))
@@ -26,8 +26,7 @@ pub(super) async fn list(app: App, request: Request) -> ApiResult {
 #[utoipa::path(get, path = "/api/incidents/{id}", tag = "incidents", operation_id = "get_incident",
     params(("id" = IncidentId, Path, description = "The incident's id")),
     responses((status = 200, description = "The incident", body = Data<Incident>)))]
-pub(super) async fn get(app: App, request: Request) -> ApiResult {
-    let caller = app.caller(&request).await?;
+pub(super) async fn get(app: App, caller: Caller, request: Request) -> ApiResult {
     request.no_parameters()?;
     let data = app.store.incident(caller.tenant, request.id()?).await?;
     Ok(reply::json(200, &Data { data }))
@@ -37,8 +36,7 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
 #[utoipa::path(post, path = "/api/incidents", tag = "incidents", operation_id = "create_incident",
     request_body = NewIncident,
     responses((status = 201, description = "The opened incident", body = Data<Incident>)))]
-pub(super) async fn create(app: App, mut request: Request) -> ApiResult {
-    let caller = app.caller(&request).await?;
+pub(super) async fn create(app: App, caller: Caller, mut request: Request) -> ApiResult {
     request.no_parameters()?;
     let bytes = request.json_body().await?;
     let now = app.now();
@@ -66,8 +64,7 @@ pub(super) async fn create(app: App, mut request: Request) -> ApiResult {
     params(("id" = IncidentId, Path, description = "The incident's id")),
     request_body = IncidentPatch,
     responses((status = 200, description = "The updated incident", body = Data<Incident>)))]
-pub(super) async fn update(app: App, mut request: Request) -> ApiResult {
-    let caller = app.caller(&request).await?;
+pub(super) async fn update(app: App, caller: Caller, mut request: Request) -> ApiResult {
     request.no_parameters()?;
     let id: IncidentId = request.id()?;
     let bytes = request.json_body().await?;
@@ -85,8 +82,7 @@ pub(super) async fn update(app: App, mut request: Request) -> ApiResult {
     params(("id" = IncidentId, Path, description = "The incident's id")),
     request_body = CauseInput,
     responses((status = 200, description = "The incident", body = Data<Incident>)))]
-pub(super) async fn mark_cause(app: App, mut request: Request) -> ApiResult {
-    let caller = app.caller(&request).await?;
+pub(super) async fn mark_cause(app: App, caller: Caller, mut request: Request) -> ApiResult {
     request.no_parameters()?;
     let id: IncidentId = request.id()?;
     let bytes = request.json_body().await?;

@@ -5,6 +5,7 @@ mod demo;
 mod health;
 mod integration;
 mod key;
+mod moving;
 mod org;
 mod quotas;
 mod receivers;
@@ -21,7 +22,8 @@ use clap::{Args, Parser, Subcommand};
 pub use demo::Demo;
 pub use health::Health;
 pub use integration::{CreateIntegration, Integration};
-pub use key::Key;
+pub use key::{CreateKey, Key};
+pub use moving::Move;
 pub use org::Org;
 pub use quotas::QuotaSettings;
 pub use receivers::AllowedReceivers;
@@ -94,6 +96,21 @@ pub enum Command {
         /// The file to write; it must not exist
         path: PathBuf,
     },
+    /// Put a backup in the place of the SQLite database; no process may serve it
+    Restore {
+        /// The backup
+        path: PathBuf,
+    },
+    /// Verify the database: its file, counts, search, activity and events
+    Check {
+        /// Correct counts and search; no process may serve the database
+        #[arg(long)]
+        repair: bool,
+    },
+    /// Move everything from SQLite to PostgreSQL or back, and prove it; no server may run
+    Move(Move),
+    /// Print versions, sizes, organizations and what waits to be sent
+    Status,
     /// Print the OpenAPI document
     Openapi,
     /// Print SQL for the operator of the database

@@ -1,10 +1,12 @@
 //! How the database is used, and what waits in it, for those who operate the service.
 
-use changelog_core::Timestamp;
+use changelog_core::{OrganizationId, Timestamp};
 use prometheus_client::metrics::histogram::Histogram;
+use serde::Serialize;
+use sqlx::types::Uuid;
 
-use super::engine::{Engine, ShareUsage, on};
-use super::{Database, Store, StoreError};
+use super::engine::{self, Engine, ShareUsage, on, read};
+use super::{Database, OpenError, Store, StoreError};
 
 /// The limit on how far a queue is counted.
 const MAX_COUNTED: u64 = 10_000;
@@ -39,6 +41,15 @@ const DUE_MAILS: &str = "
 SELECT count(*), min(due_at) FROM
     (SELECT due_at FROM mailboxes WHERE due_at IS NOT NULL AND due_at <= $1
      ORDER BY due_at LIMIT 10000) AS waiting";
+
+const SCHEMA: &str = "SELECT CAST(MAX(version) AS bigint) FROM _sqlx_migrations WHERE success";
+
+/// One look into the counts for each organization.
+const SIZES: &str = "
+SELECT o.id, o.name, o.plan,
+    (SELECT CAST(COALESCE(SUM(c.n), 0) AS bigint) FROM change_counts c
+     WHERE c.organization_id = o.id AND c.scope = 'organization' AND c.span = 0) AS changes
+FROM organizations o ORDER BY changes DESC, o.name, o.id";
 
 const POSTGRES_SIZE: &str = "SELECT pg_database_size(current_database())";
 
@@ -99,13 +110,77 @@ impl Store {
     pub(crate) fn batch_sizes(&self) -> [Histogram; 2] {
         let group_jobs = match &self.database.connections.writes {
             Engine::Sqlite(writer) => writer.group_jobs(),
-            Engine::Postgres(_) => super::engine::batch_histogram(),
+            Engine::Postgres(_) => engine::batch_histogram(),
         };
         [group_jobs, self.creations.batch_sizes()]
     }
 }
 
+/// The versions of a schema.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Schema {
+    /// That of the database; 0 if it has none.
+    pub found: i64,
+    /// That of this program.
+    pub needed: i64,
+}
+
+/// An organization with the number of its changes.
+#[derive(Clone, Debug, Serialize)]
+pub struct OrganizationSize {
+    /// Its id.
+    pub id: OrganizationId,
+    /// Its name.
+    pub name: String,
+    /// Its plan.
+    pub plan: String,
+    /// The number of its changes.
+    pub changes: u64,
+}
+
 impl Database {
+    /// Returns whether the database is a SQLite file.
+    pub fn is_sqlite(&self) -> bool {
+        self.connections.sqlite.is_some()
+    }
+
+    /// Returns whether a process serves the database at its address; `None` on PostgreSQL,
+    /// where several may.
+    pub fn is_served(&self, address: &str) -> Result<Option<bool>, OpenError> {
+        if !self.is_sqlite() {
+            return Ok(None);
+        }
+        match engine::direct::lock_out_servers(address) {
+            Ok(_) => Ok(Some(false)),
+            Err(OpenError::Served(_)) => Ok(Some(true)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns the version of the schema.
+    pub async fn schema(&self, address: &str) -> Result<Schema, StoreError> {
+        let (found,): (Option<i64>,) = read!(self.system().await?, |db| sqlx::query_as(SCHEMA)
+            .fetch_one(&mut **db))?;
+        Ok(Schema {
+            found: found.unwrap_or(0),
+            needed: engine::newest_schema(address),
+        })
+    }
+
+    /// Returns the organizations, those with the most changes first.
+    pub async fn organization_sizes(&self) -> Result<Vec<OrganizationSize>, StoreError> {
+        let rows: Vec<(Uuid, String, String, i64)> =
+            read!(self.system().await?, |db| sqlx::query_as(SIZES)
+                .fetch_all(&mut **db))?;
+        let size = |(id, name, plan, changes): (Uuid, String, String, i64)| OrganizationSize {
+            id: id.into(),
+            name,
+            plan,
+            changes: changes.unsigned_abs(),
+        };
+        Ok(rows.into_iter().map(size).collect())
+    }
+
     /// Returns what waits to be sent or read.
     pub async fn backlog(&self, now: Timestamp) -> Result<Backlog, StoreError> {
         let mut lease = self.system().await?;
@@ -123,7 +198,7 @@ impl Database {
             on!(&mut lease, |db| sqlx::query_as(DUE_MAILS)
                 .bind(now.millis())
                 .fetch_one(&mut **db))?;
-        super::engine::end_lease(lease);
+        engine::end_lease(lease);
         let queue = |name, length: i64, oldest: Option<i64>| Queue {
             name,
             length: length.unsigned_abs().min(MAX_COUNTED),
@@ -149,7 +224,7 @@ impl Database {
         let mut lease = self.system().await?;
         let (size,): (i64,) = on!(&mut lease, |db| sqlx::query_as(POSTGRES_SIZE)
             .fetch_one(&mut **db))?;
-        super::engine::end_lease(lease);
+        engine::end_lease(lease);
         Ok(size.unsigned_abs())
     }
 }

@@ -3,12 +3,13 @@
 //! Nothing in here imports from the rest of the store.
 
 mod backend;
-mod backup;
+pub(crate) mod backup;
 mod batcher;
 mod checkpoint;
 mod connections;
 mod data_file;
 mod dialect;
+pub(crate) mod direct;
 pub(crate) mod error;
 #[cfg(test)]
 pub(crate) mod explain;
@@ -20,6 +21,7 @@ mod open;
 mod postgres_begin;
 mod postgres_pool;
 mod readers;
+pub(crate) mod restore;
 mod script;
 mod statement_costs;
 mod wal_index;
@@ -37,7 +39,7 @@ pub use fair_share::ShareUsage;
 pub(crate) use generation::{Generation, Generations};
 pub(crate) use merged::push_merged;
 pub use open::{Capacity, OpenError, Purpose};
-pub(crate) use open::{ServeLock, open};
+pub(crate) use open::{ServeLock, newest_schema, open};
 pub(crate) use postgres_pool::Planning;
 pub(crate) use readers::{Lease, end_lease};
 pub(crate) use script::{Script, groups_of_equal};
