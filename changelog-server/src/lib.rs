@@ -31,6 +31,7 @@ mod serve;
 pub mod service;
 pub mod store;
 mod suspects;
+mod systemd;
 pub mod trace_parent;
 mod web;
 
