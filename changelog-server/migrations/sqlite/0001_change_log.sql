@@ -543,8 +543,9 @@ CREATE INDEX source_events_by_id ON source_events (id);
 
 -- What sources have told of: each operation is one change. `key_hash` is the SHA-256 of what
 -- the sender calls the operation, or of a session and its first call; `session` that of the
--- session, NULL if it is none. `document` is what is known of it, as JSON. `closes_at` is when
--- an open session ends unless calls follow.
+-- session, NULL if it is none, or if a run explains its calls. `document` is what is known of it,
+-- as JSON. `due_at` is when an open session ends unless calls follow, or when a run that
+-- explains an ended one is looked for again.
 CREATE TABLE source_operations (
     organization_id BLOB NOT NULL,
     source_id       BLOB NOT NULL,
@@ -554,14 +555,14 @@ CREATE TABLE source_operations (
     document        TEXT NOT NULL,
     first_at        INTEGER NOT NULL,
     last_at         INTEGER NOT NULL,
-    closes_at       INTEGER,
+    due_at          INTEGER,
     updated_at      INTEGER NOT NULL,
     PRIMARY KEY (organization_id, source_id, key_hash)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX source_operations_of_session ON source_operations
     (organization_id, source_id, session, last_at) WHERE session IS NOT NULL;
-CREATE INDEX source_operations_open ON source_operations (closes_at)
-    WHERE closes_at IS NOT NULL;
+CREATE INDEX source_operations_due ON source_operations (due_at)
+    WHERE due_at IS NOT NULL;
 CREATE INDEX source_operations_by_age ON source_operations (updated_at);
 
 -- The calls that were counted, by the SHA-256 of what the sender calls them, so that none is
@@ -575,6 +576,18 @@ CREATE TABLE source_calls (
     PRIMARY KEY (organization_id, source_id, call_hash)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX source_calls_by_age ON source_calls (seen_at);
+
+-- The changes of sources that were deleted because another change has what they had: two
+-- sessions that were one, or a run that explains the calls.
+CREATE TABLE joined_changes (
+    organization_id BLOB NOT NULL,
+    change_id       BLOB NOT NULL,
+    into_id         BLOB NOT NULL,
+    joined_at       INTEGER NOT NULL,
+    PRIMARY KEY (organization_id, change_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX joined_changes_by_target ON joined_changes (organization_id, into_id);
+CREATE INDEX joined_changes_by_age ON joined_changes (joined_at);
 
 -- When the sources and the API keys that record changes were heard. `rhythm` are the hours
 -- of the last eight weeks in which they were, `expected_by` is when they are to be heard again

@@ -38,6 +38,7 @@ mod hosts;
 mod idempotency;
 pub(crate) mod index;
 mod invitations;
+mod joined_changes;
 mod key_lookup;
 mod last_used;
 mod latest_time;
@@ -109,7 +110,7 @@ pub(crate) use sessions::MAX_CLOCK_SKEW;
 pub use sessions::{Person, Session, SessionInfo};
 pub use sign_in_attempts::Bucket;
 pub use source_events::{Finding, NewSourceEvent, PendingEvent, SourceEvent};
-pub use source_operations::{StoredOperation, hash_of};
+pub use source_operations::{DueSession, StoredOperation, hash_of};
 pub(crate) use sources::token_of;
 pub use sources::{MAX_SOURCES, Refused, Source};
 pub use subscriptions::MAX_SUBSCRIPTIONS;
@@ -249,6 +250,7 @@ impl Store {
                 source_operations::PURGE_CALLS,
                 source_operations::CALLS_KEPT,
             ),
+            (joined_changes::PURGE, source_operations::OPERATIONS_KEPT),
             // Last: on Citus it needs all nodes, and one may be away.
             (delete_keys, IDEMPOTENCY_TTL),
         ] {
