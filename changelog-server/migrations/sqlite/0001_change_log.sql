@@ -605,6 +605,8 @@ CREATE TABLE rhythms (
     PRIMARY KEY (organization_id, id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX rhythms_by_time ON rhythms (organization_id, is_key, last_seen_at DESC);
+CREATE INDEX rhythms_expected ON rhythms (organization_id, expected_by)
+    WHERE expected_by IS NOT NULL;
 CREATE INDEX rhythms_due ON rhythms (expected_by)
     WHERE is_missed = 0 AND expected_by IS NOT NULL;
 

@@ -231,6 +231,7 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
             });
             trail.send(&body).await.is(202);
         }
+        self.call_during_a_run(&trail, times).await;
         for source in [source, trail] {
             let events = source.events().await;
             let is_updated = events.iter().any(|event| event["outcome"] == "updated");
@@ -239,6 +240,42 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
                 .admin(&["source", "replay", &text(&events[0]["id"])]);
             source.events().await;
             self.app.admin(&["source", "delete", &source.id]);
+        }
+    }
+
+    /// Sends calls of Terraform before and after the run is recorded that explains them, and
+    /// calls of two sessions that a late one joins.
+    async fn call_during_a_run(&mut self, trail: &TestSource<'_>, times: usize) {
+        let call = |agent: &str, name: &str, minute: usize| {
+            json!({
+                "eventVersion": "1.08", "eventID": format!("{agent} {name} {minute}"),
+                "readOnly": false, "eventTime": format!("2026-01-21T10:{minute:02}:00Z"),
+                "eventSource": "ec2.amazonaws.com", "eventName": "RunInstances",
+                "userAgent": agent,
+                "userIdentity": { "type": "IAMUser", "userName": name, "accountId": "1" },
+            })
+        };
+        for round in 0..times {
+            let name = format!("person {round}");
+            trail.send(&call("Terraform/1.9", &name, 1)).await.is(202);
+            for minute in [1, 6, 4] {
+                trail.send(&call("aws-cli/2", &name, minute)).await.is(202);
+            }
+        }
+        trail.events().await;
+        let run = json!({
+            "title": "Apply", "risk_level": "low", "tags": ["terraform"],
+            "started_at": "2026-01-21T10:00:00Z", "ended_at": "2026-01-21T10:02:00Z",
+        });
+        self.key.post("/api/changes", run).await.is(201);
+        for round in 0..times {
+            let name = format!("person {round}");
+            for minute in [2, 3] {
+                trail
+                    .send(&call("Terraform/1.9", &name, minute))
+                    .await
+                    .is(202);
+            }
         }
     }
 

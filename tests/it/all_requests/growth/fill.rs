@@ -281,7 +281,7 @@ fn change(number: usize, fixture: &Fixture, services: &[String], hosts: &[String
         "risk_level": (["low", "medium", "high"][number % 3]),
         "status": "completed",
         "environment": (["prod", "staging", "dev"][number / 3 % 3]),
-        "tags": if number.is_multiple_of(2) { vec!["often"] } else { vec!["often", "seldom", "by-hand"] },
+        "tags": if number.is_multiple_of(2) { vec!["often"] } else { vec!["often", "seldom", "by-hand", "terraform"] },
         "started_at": at.to_rfc3339(),
         "ended_at": at.to_rfc3339(),
     });
