@@ -7,6 +7,7 @@ use http::header;
 
 use crate::app::App;
 use crate::store::{Actor, KeyOwner, StoreError, Tenant};
+use crate::trace_parent::TraceParent;
 use crate::web::{ApiError, Request};
 
 /// The caller of a request: a valid key of an organization whose plan includes the
@@ -61,6 +62,7 @@ impl App {
                 name: format!("{API_KEY_PREFIX}{}", owner.name),
                 address: Some(request.context.address),
                 has_receivers: owner.has_receivers,
+                trace: TraceParent::of(&request.headers),
             },
         })
     }

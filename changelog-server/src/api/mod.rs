@@ -18,10 +18,8 @@ mod openapi;
 mod services;
 mod stream;
 
-use warp::path;
-
 use crate::app::App;
-use crate::web::route::{Routes, at, at_id, at_ids};
+use crate::web::route::{Routes, at, at_id, at_ids, path};
 
 pub use openapi::document;
 
@@ -29,6 +27,8 @@ pub use openapi::document;
 pub(crate) fn routes(app: &App) -> Routes {
     vec![
         at(path!("api" / "health")).get(health::get).filter(app),
+        at(path!("livez")).get(health::livez).filter(app),
+        at(path!("readyz")).get(health::readyz).filter(app),
         at(path!("api" / "openapi.json"))
             .get(openapi::get)
             .filter(app),

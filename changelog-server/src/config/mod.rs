@@ -2,8 +2,10 @@
 //! that commands share.
 
 mod demo;
+mod health;
 mod integration;
 mod key;
+mod moving;
 mod org;
 mod quotas;
 mod receivers;
@@ -18,8 +20,10 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 pub use demo::Demo;
+pub use health::Health;
 pub use integration::{CreateIntegration, Integration};
 pub use key::Key;
+pub use moving::Move;
 pub use org::Org;
 pub use quotas::QuotaSettings;
 pub use receivers::AllowedReceivers;
@@ -64,7 +68,7 @@ pub struct Common {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run the service
-    Serve(Serve),
+    Serve(Box<Serve>),
     /// Try the service: a database in a folder, sample changes, and a key for chlog
     Demo(Demo),
     /// Create organizations and set their plans
@@ -85,11 +89,28 @@ pub enum Command {
     /// Manage the key that encrypts stored secrets
     #[command(subcommand)]
     Secrets(SecretsCommand),
+    /// Ask the running service whether it is ready; the exit code is 0 if it is
+    Health(Health),
     /// Write a consistent copy of the SQLite database, even while it is being served
     Backup {
         /// The file to write; it must not exist
         path: PathBuf,
     },
+    /// Put a backup in the place of the SQLite database; no process may serve it
+    Restore {
+        /// The backup
+        path: PathBuf,
+    },
+    /// Verify the database: its file, counts, search, activity and events
+    Check {
+        /// Correct counts and search; no process may serve the database
+        #[arg(long)]
+        repair: bool,
+    },
+    /// Move everything from SQLite to PostgreSQL or back, and prove it; no server may run
+    Move(Move),
+    /// Print versions, sizes, organizations and what waits to be sent
+    Status,
     /// Print the OpenAPI document
     Openapi,
     /// Print SQL for the operator of the database

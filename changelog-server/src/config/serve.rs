@@ -30,6 +30,27 @@ pub struct Serve {
                      after the clock was ahead for some minutes and keys and sessions expired"
     )]
     pub trust_clock: bool,
+    /// The address of the metrics for Prometheus; no metrics when absent
+    #[arg(
+        long,
+        help = "The address at which Prometheus finds /metrics, such as 127.0.0.1:9464; they need \
+                no key, so it must be reached by the operator's network only",
+        env = "CHANGELOG_METRICS_LISTEN",
+        value_name = "ADDR"
+    )]
+    pub metrics_listen: Option<SocketAddr>,
+    /// How long to take requests after the signal to stop, while /readyz fails already, in
+    /// seconds
+    #[arg(
+        long,
+        help = "How long to take requests after the signal to stop while /readyz fails already, \
+                in seconds; proxies need as long to notice",
+        env = "CHANGELOG_DRAIN_DELAY",
+        default_value_t = 0,
+        value_name = "SECONDS",
+        value_parser = value_parser!(u64).range(..=600)
+    )]
+    pub drain_delay: u64,
     /// The configuration of the service.
     #[command(flatten)]
     pub settings: Settings,
@@ -139,14 +160,14 @@ impl Settings {
 }
 
 /// Returns the address at which the local machine reaches a listener.
-fn reachable(mut listening: SocketAddr) -> SocketAddr {
+pub(super) fn reachable(mut listening: SocketAddr) -> SocketAddr {
     if listening.ip().is_unspecified() {
         listening.set_ip(Ipv4Addr::LOCALHOST.into());
     }
     listening
 }
 
-fn public_url(text: &str) -> Result<Url, String> {
+pub(super) fn public_url(text: &str) -> Result<Url, String> {
     let url = Url::parse(text).map_err(|error| error.to_string())?;
     let plain = matches!(url.scheme(), "http" | "https")
         && url.has_host()

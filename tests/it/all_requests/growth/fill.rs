@@ -14,12 +14,12 @@ use super::super::fixture::Fixture;
 
 /// The size of a database.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Size {
+pub(in crate::all_requests) struct Size {
     /// The number of changes, and of everything that is written for changes.
-    pub(super) changes: usize,
+    pub(in crate::all_requests) changes: usize,
     /// The number of services, hosts, people, keys and the like, which quotas limit to a
     /// thousand.
-    pub(super) nouns: usize,
+    pub(in crate::all_requests) nouns: usize,
 }
 
 impl Size {
@@ -152,7 +152,11 @@ const ONCE: [&str; 1] = [
 
 /// Fills the database, connects a receiver, and returns what requests are about. The service
 /// is killed before the backlog is inserted.
-pub(super) async fn fill(app: &mut TestApp, receiver: &Receiver, size: Size) -> Fixture {
+pub(in crate::all_requests) async fn fill(
+    app: &mut TestApp,
+    receiver: &Receiver,
+    size: Size,
+) -> Fixture {
     let fixture = Fixture::create(app).await;
     let key = app.key();
     let services = create(
