@@ -307,7 +307,7 @@ pub(super) async fn get_key(client: &Client) -> Result<(), Error> {
 // ## curl
 // curl -s "$CHLOG_URL/api/ingest/generic/$TOKEN" \
 //   -H 'content-type: application/json' \
-//   -d '{"title": "Deploy payments 2.3.1", "service": "payments"}'
+//   -d '{"title": "Deploy search 7.9.1", "service": "search"}'
 // # TOKEN: the end of the address, which the page of the source shows once
 // ## chlog
 // None: senders have no key; `chlog import --from KIND FILE` reads the same from a file.

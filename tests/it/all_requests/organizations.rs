@@ -79,7 +79,11 @@ const EXCEPTIONS: [(&str, &str); 16] = [
         "finds the requests that are to be read, every ten seconds",
     ),
     (
-        "SELECT organization_id, source_id, key_hash FROM source_operations WHERE closes_at",
+        "DELETE FROM joined_changes WHERE (organization_id, change_id) IN",
+        "the same",
+    ),
+    (
+        "SELECT organization_id, source_id, key_hash, updated_at FROM source_operations WHERE due_at",
         "finds the sessions of calls that are over, every ten seconds",
     ),
     (

@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::fixture::Fixture;
 use changelog_tests::event_stream::EventStream;
 use changelog_tests::openapi::Document;
-use changelog_tests::{Engine, TestApp, TestClient, TestResponse, form, send, text};
+use changelog_tests::{Engine, TestApp, TestClient, TestResponse, TestSource, form, send, text};
 
 /// The zone of the reader of pages, whose days start within days in UTC: charts count the
 /// parts of days.
@@ -264,7 +264,7 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
         }
         trail.events().await;
         let run = json!({
-            "title": "Apply", "risk_level": "low", "tags": ["terraform"],
+            "title": "Apply", "risk_level": "low", "status": "completed", "tags": ["terraform"],
             "started_at": "2026-01-21T10:00:00Z", "ended_at": "2026-01-21T10:02:00Z",
         });
         self.key.post("/api/changes", run).await.is(201);

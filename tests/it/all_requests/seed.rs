@@ -99,7 +99,7 @@ const OTHER_ORGANIZATIONS: [&str; 25] = [
             '{}', '', 0, CASE m WHEN 1 THEN 'set_aside' ELSE 'ignored' END, '[]'
         FROM others, generate_series(1, 4) AS m",
     "INSERT INTO source_operations (organization_id, source_id, key_hash, change_id, session,
-            document, first_at, last_at, closes_at, updated_at)
+            document, first_at, last_at, due_at, updated_at)
         SELECT organization_id, id, sha256(m::text::bytea), id, sha256(m::text::bytea), '{}', now,
             now, CASE WHEN n <= 20 THEN now + 86400000 END, now
         FROM others, generate_series(1, 4) AS m",

@@ -177,11 +177,10 @@ async fn a_secret_is_removed_only_where_the_sender_needs_none(app: TestApp) {
     let remove = [("name", "one"), ("remove_secret", "true")];
     let generic = [("kind", "generic"), ("name", "one"), ("secret", SECRET)];
     let made = make(&app, &owner, &generic).await;
+    let anonymous = app.anonymous();
     let send = async |made: &Made| {
-        let answer = app
-            .anonymous()
-            .post(&made.posted_to, json!({ "title": "Deploy" }));
-        answer.await.status
+        let body = json!({ "title": "Deploy" });
+        anonymous.post(&made.posted_to, body).await.status
     };
     assert_eq!(send(&made).await, 401);
     assert_contains(&owner.get(&made.page).await.text, "Remove the secret");
