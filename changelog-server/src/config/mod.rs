@@ -22,7 +22,7 @@ use clap::{Args, Parser, Subcommand};
 pub use demo::Demo;
 pub use health::Health;
 pub use integration::{CreateIntegration, Integration};
-pub use key::Key;
+pub use key::{CreateKey, Key};
 pub use moving::Move;
 pub use org::Org;
 pub use quotas::QuotaSettings;

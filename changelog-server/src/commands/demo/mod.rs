@@ -16,7 +16,8 @@ use std::time::Duration;
 
 use changelog_client::Client;
 use changelog_core::{
-    Change, NewApiKey, NewOrganization, Organization, OwnerInput, Plan, Status, Timestamp,
+    Change, NewApiKey, NewOrganization, Organization, OwnerInput, Permissions, Plan, Status,
+    Timestamp,
 };
 use chrono::{Local, SecondsFormat};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -144,6 +145,7 @@ async fn access(store: &Store, data_dir: &Path) -> Result<Access, Failure> {
     let new = NewApiKey {
         name: "demo".to_owned(),
         expires_at: None,
+        permissions: Permissions::default(),
     };
     let key = tx
         .insert_api_key(tenant, &Actor::operator(), &new, now())

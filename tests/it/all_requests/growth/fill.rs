@@ -71,8 +71,8 @@ const PER_NOUN: [&str; 18] = [
     "mailboxes (organization_id, user_id, mail, token, due_at, attempts, failures)
         SELECT ORG, ID(n), 'daily', 'token-' || n,
             NOW + CASE WHEN n % 3 = 0 THEN 0 ELSE 99999999 END, 0, 0",
-    "api_keys (id, organization_id, name, key_hash, masked, created_at)
-        SELECT ID(n), ORG, 'key ' || n, HASH(n), '', NOW",
+    "api_keys (id, organization_id, name, key_hash, masked, permissions, created_at)
+        SELECT ID(n), ORG, 'key ' || n, HASH(n), '', '{\"scopes\":[\"read\"]}', NOW",
     // Some should have been heard, some have been missed.
     "rhythms (organization_id, id, is_key, last_seen_at, rhythm, expected_by, is_missed, gaps)
         SELECT ORG, ID(n), 1, NOW - n, EMPTY,
