@@ -231,6 +231,7 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
             });
             trail.send(&body).await.is(202);
         }
+        self.sent.insert(format!("POST {}", trail.path));
         self.call_during_a_run(&trail, times).await;
         for source in [source, trail] {
             let events = source.events().await;
@@ -382,7 +383,7 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
         let document = Document::of(self.app).await;
         let paths = document.0["paths"].as_object().expect("paths");
         for (path, operations) in paths {
-            let (start, _) = path.split_once("{id}").unwrap_or((path, ""));
+            let (start, _) = path.split_once('{').unwrap_or((path, ""));
             for (method, operation) in operations.as_object().expect("operations") {
                 let method = method.to_uppercase();
                 let sent = |what: &str| {
