@@ -7,7 +7,7 @@ use std::fs;
 
 use super::WRITTEN_BY_A_TIMER;
 use super::explained::{self, Explained};
-use super::fixture::Fixture;
+use super::fixture::{Fixture, busy_hour};
 use super::organizations::explain;
 use super::requests::RequestSender;
 use super::seed;
@@ -57,6 +57,7 @@ async fn no_statement_scans_a_table() {
     };
     let mut app = TestApp::on_postgres(&postgres).await;
     let fixture = seed::fill(&app).await;
+    busy_hour(&app, &[&fixture.service, &fixture.other_service]).await;
     explain(&app).await;
     // New connections have the setting.
     app.restart().await;

@@ -66,10 +66,12 @@ const OPEN_WORK: [&str; 4] = [
 ];
 
 /// Ranges that are short enough to be read completely: the creation of a resource is
-/// found by the time of its id, the busiest services by the days of a week.
-const SHORT_RANGES: [(&str, [&str; 2]); 2] = [
+/// found by the time of its id, the busiest services by the days of a week, and a timeline has
+/// the hours of eight days.
+const SHORT_RANGES: [(&str, [&str; 2]); 3] = [
     ("activity", ["id>?", "id<?"]),
     ("change_counts", ["start>?", "start<?"]),
+    ("change_hours", ["hour>?", "hour<?"]),
 ];
 
 /// A condition that needs no index: nearly all changes are logged by API keys.
