@@ -67,6 +67,9 @@ pub enum ErrorKind {
     Unauthorized,
     /// 403: the plan of the organization does not include the API.
     PlanRequired,
+    /// 403: the key was made without the scope that the request needs, or may record only
+    /// other changes.
+    ScopeRequired,
     /// 403 for any other reason.
     Forbidden,
     /// 404: the record does not exist in this organization.
@@ -298,6 +301,13 @@ impl ErrorKind {
             400 | 422 => Self::Invalid,
             401 => Self::Unauthorized,
             403 if code == Some(&ProblemCode::PlanRequired) => Self::PlanRequired,
+            403 if matches!(
+                code,
+                Some(ProblemCode::ScopeRequired | ProblemCode::OutOfBounds)
+            ) =>
+            {
+                Self::ScopeRequired
+            }
             403 => Self::Forbidden,
             404 => Self::NotFound,
             409 => Self::Conflict,
@@ -340,6 +350,7 @@ impl fmt::Display for ErrorKind {
         f.write_str(match self {
             Self::Unauthorized => "the API key was not accepted",
             Self::PlanRequired => "the plan does not include the API",
+            Self::ScopeRequired => "the key may not do this",
             Self::Forbidden => "not allowed",
             Self::NotFound => "not found",
             Self::Conflict => "conflict",

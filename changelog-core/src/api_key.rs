@@ -2,10 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::change::ServiceRef;
+use crate::host::Environment;
 use crate::ids::{ApiKeyId, OrganizationId};
 use crate::input::{Input, ObjectReader};
 use crate::limits::MAX_NAME_CHARS;
 use crate::organization::Plan;
+use crate::permissions::{Permissions, Scope};
 use crate::problem::{ViolationCode, Violations};
 use crate::rules::{self, TextKind};
 use crate::time::Timestamp;
@@ -81,6 +84,9 @@ pub struct ApiKey {
     pub expires_at: Option<Timestamp>,
     /// The time at which the key was revoked.
     pub revoked_at: Option<Timestamp>,
+    /// What the key may do.
+    #[serde(flatten)]
+    pub permissions: Permissions,
 }
 
 /// The key that a request carries: the response to `GET /api/key`.
@@ -104,6 +110,13 @@ pub struct KeyInfo {
     /// The time at which the key expires.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub expires_at: Option<Timestamp>,
+    /// What the key may do: `read` everything, `record` changes, and `admin`: create and
+    /// update hosts and services.
+    pub scopes: Vec<Scope>,
+    /// The environments that the key may record changes in; empty when there is no limit.
+    pub environments: Vec<Environment>,
+    /// The services that the key may record changes of; empty when there is no limit.
+    pub services: Vec<ServiceRef>,
 }
 
 /// The organization of a key.
@@ -132,6 +145,9 @@ pub struct CreatedApiKey {
     pub created_at: Timestamp,
     /// The time at which the key expires.
     pub expires_at: Option<Timestamp>,
+    /// What the key may do.
+    #[serde(flatten)]
+    pub permissions: Permissions,
 }
 
 /// Input for creating an API key.
@@ -141,15 +157,24 @@ pub struct NewApiKey {
     pub name: String,
     /// The time at which the key expires; in the future.
     pub expires_at: Option<Timestamp>,
+    /// What the key may do.
+    pub permissions: Permissions,
 }
 
 impl Input for NewApiKey {
-    const FIELDS: &'static [&'static str] = &["name", "expires_at"];
+    const FIELDS: &'static [&'static str] = &[
+        "name",
+        "expires_at",
+        Permissions::FIELDS[0],
+        Permissions::FIELDS[1],
+        Permissions::FIELDS[2],
+    ];
 
     fn read(object: &mut ObjectReader<'_>) -> Self {
         Self {
             name: object.required_string("name"),
             expires_at: object.parsed("expires_at"),
+            permissions: Permissions::read(object),
         }
     }
 
@@ -167,6 +192,7 @@ impl Input for NewApiKey {
             let message = format!("must be in the future, got {at}");
             problems.add("/expires_at", ViolationCode::OutOfRange, message);
         }
+        self.permissions.check(problems);
     }
 }
 
@@ -217,6 +243,7 @@ mod tests {
             let new = NewApiKey {
                 name: "x".repeat(size),
                 expires_at: after.map(|millis| Timestamp::from_millis(now.millis() + millis)),
+                permissions: Permissions::default(),
             };
             assert_eq!(new.checked(now).is_ok(), taken, "{size}, {after:?}");
         }

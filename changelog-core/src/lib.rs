@@ -26,6 +26,7 @@ pub mod membership;
 pub mod named;
 pub mod organization;
 pub mod page;
+pub mod permissions;
 pub mod problem;
 pub mod query;
 mod rules;
@@ -70,6 +71,7 @@ pub use membership::{Invitation, Member, NewInvitation, Role};
 pub use named::Named;
 pub use organization::{NewOrganization, Organization, Plan};
 pub use page::{Data, Page};
+pub use permissions::{Permissions, Scope};
 pub use problem::{Invalid, Problem, ProblemCode, Violation, ViolationCode, Violations};
 pub use service::{NewService, Service, ServicePatch};
 pub use source::{

@@ -15,9 +15,11 @@ use crate::integrations::http::ReceiverClient;
 use crate::last_used::LastUsed;
 use crate::mail::Mailer;
 use crate::markdown::Markdown;
+use crate::metrics::Metrics;
 use crate::open_files;
 use crate::passwords::Passwords;
 use crate::rate_limits::RateLimits;
+use crate::readiness::Readiness;
 use crate::response_memory::{self, ResponseMemory};
 use crate::secrets::Secrets;
 use crate::store::Store;
@@ -35,6 +37,12 @@ pub struct Parts {
     pub clock: Clock,
     /// The operator's configuration.
     pub settings: Settings,
+    /// Whether this server should be sent requests.
+    pub readiness: Readiness,
+    /// What Prometheus is told.
+    pub metrics: Metrics,
+    /// When the process was started.
+    pub started_at: DateTime<Utc>,
     /// The rate limits.
     pub rate_limits: RateLimits,
     /// The open streams of recorded changes.
@@ -71,6 +79,9 @@ impl App {
         let memory = ResponseMemory::new(mebibytes);
         let store = store.with_quotas((&settings.quotas).into());
         Self(Arc::new(Parts {
+            readiness: Readiness::default(),
+            metrics: Metrics::new(&store),
+            started_at: Utc::now(),
             rate_limits: RateLimits::new(settings.rate_limit),
             change_streams: ChangeStreams::new(
                 store.clone(),

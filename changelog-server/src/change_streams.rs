@@ -142,6 +142,11 @@ fn lock(streams: &Mutex<Streams>) -> MutexGuard<'_, Streams> {
 }
 
 impl ChangeStreams {
+    /// Returns how many streams are open.
+    pub(crate) fn count(&self) -> usize {
+        lock(&self.streams).count
+    }
+
     /// Creates the streams of a process that serves at most `max_connections` at once.
     pub(crate) fn new(
         store: Store,

@@ -19,15 +19,18 @@ pub mod integrations;
 mod last_used;
 pub mod mail;
 mod markdown;
+pub mod metrics;
 mod open_files;
 pub mod passwords;
 pub mod rate_limits;
+pub mod readiness;
 pub mod response_memory;
 mod rhythm;
 pub mod secrets;
 mod serve;
 pub mod service;
 pub mod store;
+pub mod trace_parent;
 mod web;
 
 use std::time::Duration;
@@ -41,9 +44,14 @@ use app::App;
 /// How long messages to receivers may take to be finished after the last request.
 const WORKER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Serves on a listener until the shutdown resolves, then finishes the running
-/// requests and returns.
-pub async fn run(app: App, listener: TcpListener, shutdown: impl Future<Output = ()>) {
+/// Serves on a listener until the shutdown resolves and for the drain delay after that, then
+/// finishes the running requests and returns.
+pub async fn run(
+    app: App,
+    listener: TcpListener,
+    shutdown: impl Future<Output = ()>,
+    drain_delay: Duration,
+) {
     let mut routes = api::routes(&app);
     routes.extend(dashboard::routes(&app, api::document));
     let tasks = background::start(&app);
@@ -52,6 +60,12 @@ pub async fn run(app: App, listener: TcpListener, shutdown: impl Future<Output =
     let worker = tokio::spawn(integrations::worker::run(app.clone(), stopped));
     let shutdown = async {
         shutdown.await;
+        // Proxies find out that the server is not ready while it still takes requests.
+        app.readiness.stop();
+        if !drain_delay.is_zero() {
+            tracing::info!(seconds = drain_delay.as_secs(), "stopping after a delay");
+            tokio::time::sleep(drain_delay).await;
+        }
         // Receivers get what is being sent while requests are finished.
         let _ = stop.send(true);
     };

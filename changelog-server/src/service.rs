@@ -1,6 +1,7 @@
 //! The service with its database open and its listener bound.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use tokio::net::TcpListener;
 
@@ -8,6 +9,7 @@ use crate::app::App;
 use crate::clock::Clock;
 use crate::config::Serve;
 use crate::integrations::key_file::{self, KeyFileError};
+use crate::metrics::listener;
 use crate::store::{OpenError, Purpose, Store, StoreError};
 use crate::web::session::new_token;
 
@@ -19,6 +21,8 @@ pub struct Service {
     listener: TcpListener,
     address: SocketAddr,
     setup_token: Option<String>,
+    drain_delay: Duration,
+    metrics: Option<TcpListener>,
     /// Keeps other processes from serving the same SQLite file.
     _serve_lock: Option<std::fs::File>,
 }
@@ -54,8 +58,12 @@ impl Service {
     ) -> Result<Self, StartError> {
         let capacity = serve.settings.capacity();
         let (store, serve_lock) = Store::open(database_url, Purpose::Serve, capacity).await?;
-        let listener = crate::serve::bind(serve.listen).await?;
+        let listener = crate::serve::bind(serve.listen, "--listen").await?;
         let address = listener.local_addr()?;
+        let metrics = match serve.metrics_listen {
+            Some(address) => Some(crate::serve::bind(address, "--metrics-listen").await?),
+            None => None,
+        };
         // The first organization is created by the holder of this token.
         let setup_token = store.setup_token(&new_token()).await?;
         let mailer = serve.settings.mail.mailer(&serve.settings.host(address))?;
@@ -67,6 +75,8 @@ impl Service {
             listener,
             address,
             setup_token,
+            metrics,
+            drain_delay: Duration::from_secs(serve.drain_delay),
             _serve_lock: serve_lock,
         })
     }
@@ -74,6 +84,12 @@ impl Service {
     /// Returns the address that the service listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Returns the URL of the metrics, if there are any.
+    pub fn metrics_url(&self) -> Option<String> {
+        let address = self.metrics.as_ref()?.local_addr().ok()?;
+        Some(format!("http://{address}{}", listener::PATH))
     }
 
     /// Returns the database.
@@ -91,7 +107,14 @@ impl Service {
     /// Serves until the shutdown resolves, then drains and closes the database.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
         let store = self.app.store.clone();
-        crate::run(self.app, self.listener, shutdown).await;
+        let app = self.app.clone();
+        let metrics = self
+            .metrics
+            .map(|listener| tokio::spawn(listener::serve(app, listener)));
+        crate::run(self.app, self.listener, shutdown, self.drain_delay).await;
+        if let Some(metrics) = metrics {
+            metrics.abort();
+        }
         store.close().await;
     }
 }

@@ -11,6 +11,7 @@ mod explained;
 mod fixture;
 mod forms;
 mod growth;
+mod moves;
 mod organizations;
 mod pages;
 mod postgres;

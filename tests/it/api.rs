@@ -30,6 +30,7 @@ mod openapi;
 mod openapi_tools;
 mod organization_quotas;
 mod problems;
+mod scopes;
 mod sdk;
 mod services;
 mod tenant_isolation;

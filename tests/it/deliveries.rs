@@ -7,6 +7,7 @@ mod events;
 mod failures;
 mod load;
 mod secrets;
+mod traces;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};

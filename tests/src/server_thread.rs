@@ -50,7 +50,7 @@ impl ServerThread {
                 .build()
                 .expect("a runtime");
             runtime.block_on(async {
-                let service = match Service::start_at(&database, serve, clock).await {
+                let service = match Service::start_at(&database, *serve, clock).await {
                     Ok(service) => service,
                     Err(error) => return drop(started.send(Err(error.to_string()))),
                 };

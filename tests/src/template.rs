@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use changelog_core::{NewApiKey, NewOrganization, OwnerInput, Plan};
+use changelog_core::{NewApiKey, NewOrganization, OwnerInput, Permissions, Plan};
 use changelog_server::passwords;
 use changelog_server::store::{Actor, Capacity, Purpose, Store};
 use chrono::Utc;
@@ -84,6 +84,7 @@ pub(crate) async fn create_organization(store: &Store, name: &str, owner: &str) 
     let new_key = NewApiKey {
         name: KEY_NAME.to_owned(),
         expires_at: None,
+        permissions: Permissions::default(),
     };
     let key = tx
         .insert_api_key(tenant, &Actor::operator(), &new_key, Utc::now())

@@ -307,6 +307,10 @@ impl From<Error> for Failure {
                 ErrorKind::PlanRequired => Self::new(Exit::NotAuthorized, detail).hint(
                     "the key is valid; the administrator of the server can change the organization's plan",
                 ),
+                ErrorKind::ScopeRequired => Self::new(Exit::NotAuthorized, detail).hint(
+                    "`chlog auth status` shows what the key may do; use a key that may do this, made in \
+                     the dashboard under API keys, with `chlog auth login` or CHLOG_API_KEY",
+                ),
                 ErrorKind::Forbidden => Self::new(Exit::NotAuthorized, detail),
                 ErrorKind::NotFound => Self::new(Exit::NotFound, detail),
                 ErrorKind::Conflict => Self::new(Exit::Conflict, detail),
@@ -381,6 +385,8 @@ fn cause(error: &Error) -> Cause {
     }
     match (&response.problem, response.status) {
         (None, _) => Cause::UnexpectedResponse,
+        // Under this key the server will never accept the change: it is not in its bounds.
+        (Some(problem), 403) if problem.code == ProblemCode::OutOfBounds => Cause::Rejected,
         (Some(_), 401 | 403) => Cause::Unauthorized,
         (Some(problem), _) => match problem.code {
             ProblemCode::IdempotencyInProgress | ProblemCode::RequestTimeout => Cause::Unavailable,

@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal, Read};
 
-use changelog_client::{Error, ErrorKind};
+use changelog_client::{Error, ErrorKind, KeyInfo};
 use changelog_core::api_key::{is_well_formed, mask};
 use clap::{Args, Subcommand};
 use inquire::{Password, PasswordDisplayMode, Select, Text};
@@ -121,8 +121,9 @@ async fn login(mut app: App, args: &LoginArgs) -> Outcome {
     let path = app.credentials.save()?;
     note(&format!(
         "signed in to {url} with the key {} of the organization {organization} (profile \
-         {profile}); the key is stored in {}",
+         {profile}); it may {}; the key is stored in {}",
         info.name,
+        permissions(&info),
         path.display()
     ));
     for name in ["CHLOG_API_KEY", "CHLOG_API_KEY_FILE"] {
@@ -133,6 +134,22 @@ async fn login(mut app: App, args: &LoginArgs) -> Outcome {
         }
     }
     Ok(())
+}
+
+/// Returns what a key may do, as words after "it may".
+fn permissions(key: &KeyInfo) -> String {
+    let joined = |words: Vec<String>| words.join(", ");
+    let scopes = key.scopes.iter().map(ToString::to_string).collect();
+    let mut text = joined(scopes);
+    if !key.environments.is_empty() {
+        let words = key.environments.iter().map(ToString::to_string).collect();
+        text = format!("{text}; record in {} only", joined(words));
+    }
+    if !key.services.is_empty() {
+        let names = key.services.iter().map(|one| one.name.clone()).collect();
+        text = format!("{text}; record changes of {} only", joined(names));
+    }
+    one_line(&text)
 }
 
 fn read_key() -> Outcome<String> {
@@ -159,7 +176,9 @@ async fn status(mut app: App) -> Outcome {
     let verdict = match result.as_ref().map_err(Error::kind) {
         Ok(_) => "accepted",
         Err(Some(ErrorKind::Unauthorized)) => "not accepted",
-        Err(Some(ErrorKind::PlanRequired | ErrorKind::Forbidden)) => "valid, but not permitted",
+        Err(Some(ErrorKind::PlanRequired | ErrorKind::ScopeRequired | ErrorKind::Forbidden)) => {
+            "valid, but not permitted"
+        }
         Err(_) => "not checked",
     };
     if app.output.format() == Format::Table {
@@ -171,6 +190,7 @@ async fn status(mut app: App) -> Outcome {
             let (organization, plan) = (one_line(&info.organization.name), &info.plan);
             lines.push(format!("organization  {organization} (plan {plan})"));
             lines.push(format!("key name      {}", one_line(&info.name)));
+            lines.push(format!("key may       {}", permissions(info)));
         }
         lines.push(format!("key           {masked} (from {source})"));
         lines.push(format!("key state     {verdict}"));
@@ -189,6 +209,9 @@ async fn status(mut app: App) -> Outcome {
             "organization": info.map(|info| &info.organization),
             "plan": info.map(|info| &info.plan),
             "expires_at": info.and_then(|info| info.expires_at),
+            "scopes": info.map(|info| &info.scopes),
+            "environments": info.map(|info| &info.environments),
+            "services": info.map(|info| &info.services),
         }))?;
     }
     match result {

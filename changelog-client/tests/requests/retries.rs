@@ -76,6 +76,8 @@ async fn permanent_errors_are_not_retried() {
         (400, "malformed_query", ErrorKind::Invalid),
         (401, "unauthorized", ErrorKind::Unauthorized),
         (403, "plan_required", ErrorKind::PlanRequired),
+        (403, "scope_required", ErrorKind::ScopeRequired),
+        (403, "out_of_bounds", ErrorKind::ScopeRequired),
         (403, "forbidden", ErrorKind::Forbidden),
         (404, "not_found", ErrorKind::NotFound),
         (409, "conflict", ErrorKind::Conflict),

@@ -17,6 +17,10 @@ wire_enum! {
         Unauthorized = "unauthorized",
         /// 403: the organization's plan does not include the API.
         PlanRequired = "plan_required",
+        /// 403: the key does not have the scope that the request needs.
+        ScopeRequired = "scope_required",
+        /// 403: the key may not record this change.
+        OutOfBounds = "out_of_bounds",
         /// 403: the user's role does not allow this.
         Forbidden = "forbidden",
         /// 403: the organization has reached its quota.
@@ -137,6 +141,25 @@ impl ProblemCode {
                 "The key is valid, but its organization has a plan without the API.",
                 "Ask the operator of the service for the plan `pro`. The dashboard works on every \
                  plan.",
+            ),
+            Self::ScopeRequired => meaning(
+                403,
+                "The key does not have the scope",
+                "The key is valid, but was made without the scope that this request needs: `read` \
+                 for everything that is read, `record` for changes, `admin` for hosts and services.",
+                "`detail` names the scope. Use a key that has it: the scopes of a key never change, \
+                 so make another one in the settings of the dashboard or with \
+                 `changelog-server key create --scope`. `GET /api/key` says what a key may do.",
+            ),
+            Self::OutOfBounds => meaning(
+                403,
+                "The key may not record this change",
+                "The key may record changes in some environments or of some services only, and the \
+                 change is not one of them. An update is refused if the change is not one of them \
+                 before or after it.",
+                "`detail` says what the key may record and what was given. Correct the environment \
+                 and the services of the change, or use another key. `GET /api/key` says what a key \
+                 may do.",
             ),
             Self::Forbidden => meaning(
                 403,

@@ -156,12 +156,14 @@ CREATE TABLE known_browsers (
 CREATE INDEX known_browsers_by_token ON known_browsers (token_hash, used_at);
 CREATE INDEX known_browsers_by_age ON known_browsers (used_at);
 
+-- `permissions` is JSON: scopes, and the bounds of what the key may record.
 CREATE TABLE api_keys (
     id              uuid NOT NULL PRIMARY KEY,
     organization_id uuid NOT NULL,
     name            text COLLATE "C" NOT NULL,
     key_hash        bytea NOT NULL UNIQUE,
     masked          text COLLATE "C" NOT NULL,
+    permissions     jsonb NOT NULL,
     created_by      text COLLATE "C",
     created_at      bigint NOT NULL,
     expires_at      bigint,

@@ -153,12 +153,14 @@ CREATE TABLE known_browsers (
 CREATE INDEX known_browsers_by_token ON known_browsers (token_hash, used_at);
 CREATE INDEX known_browsers_by_age ON known_browsers (used_at);
 
+-- `permissions` is JSON: scopes, and the bounds of what the key may record.
 CREATE TABLE api_keys (
     id              BLOB NOT NULL PRIMARY KEY,
     organization_id BLOB NOT NULL,
     name            TEXT NOT NULL,
     key_hash        BLOB NOT NULL UNIQUE,
     masked          TEXT NOT NULL,
+    permissions     TEXT NOT NULL,
     created_by      TEXT,
     created_at      INTEGER NOT NULL,
     expires_at      INTEGER,

@@ -4,6 +4,7 @@ use changelog_core::change::annotation::{Annotated, Annotation, AnnotationFilter
 use changelog_core::limits::{MAX_ANNOTATED_CHANGES, MAX_PER_PAGE};
 use changelog_core::{Change, ChangeFilter};
 
+use super::caller::Caller;
 use super::openapi::parameters::{Annotations, Selection};
 use crate::app::App;
 use crate::blocking_pool;
@@ -19,8 +20,7 @@ use crate::web::{ApiResult, Request, reply};
 #[utoipa::path(get, path = "/api/changes/annotations", tag = "changes", operation_id = "changes_annotations",
     params(Annotations, Selection),
     responses((status = 200, description = "The annotations, oldest first", body = Vec<Annotation>)))]
-pub(super) async fn get(app: App, request: Request) -> ApiResult {
-    let caller = app.caller(&request).await?;
+pub(super) async fn get(app: App, caller: Caller, request: Request) -> ApiResult {
     let filter = request.filter(AnnotationFilter::from_query)?;
     let max = usize::try_from(filter.max).unwrap_or(usize::MAX);
     let since = filter.changes.since;

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use changelog_core::change::around::Ranked;
 use changelog_core::{Around, AroundFilter, ChangeId};
 
+use super::caller::Caller;
 use super::openapi::parameters::Incident;
 use crate::app::App;
 use crate::around::investigate;
@@ -17,8 +18,7 @@ use crate::web::{ApiError, ApiResult, Request, reply};
 #[utoipa::path(get, path = "/api/changes/around", tag = "changes", operation_id = "changes_around",
     params(Incident),
     responses((status = 200, description = "The changes, most suspicious first", body = Around)))]
-pub(super) async fn get(app: App, request: Request) -> ApiResult {
-    let caller = app.caller(&request).await?;
+pub(super) async fn get(app: App, caller: Caller, request: Request) -> ApiResult {
     let filter = request.filter(AroundFilter::from_query)?;
     let found = investigate(&app, caller.tenant, &filter).await?;
     let pieces = pieces(&found.answer, &found.ranked, found.documents);

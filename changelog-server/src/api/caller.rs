@@ -1,13 +1,87 @@
-//! Authentication of API keys.
+//! Authentication of API keys, and the scopes that endpoints need.
+
+use std::sync::Arc;
 
 use changelog_core::activity::API_KEY_PREFIX;
 use changelog_core::headers::API_KEY;
-use changelog_core::{ApiKeyId, ProblemCode, Timestamp, api_key};
+use changelog_core::{
+    ApiKeyId, Change, NewChange, Permissions, ProblemCode, Scope, Timestamp, api_key,
+};
+use futures_util::future::BoxFuture;
 use http::header;
 
 use crate::app::App;
 use crate::store::{Actor, KeyOwner, StoreError, Tenant};
-use crate::web::{ApiError, Request};
+use crate::trace_parent::TraceParent;
+use crate::web::{ApiError, ApiResult, Request};
+
+/// Lets keys with the scope `read` call a handler.
+pub(super) fn read<F>(handler: impl KeyedHandler<F>) -> impl HandlerFn
+where
+    F: Future<Output = ApiResult> + Send + 'static,
+{
+    keyed(Some(Scope::Read), handler)
+}
+
+/// Lets keys with the scope `record` call a handler.
+pub(super) fn record<F>(handler: impl KeyedHandler<F>) -> impl HandlerFn
+where
+    F: Future<Output = ApiResult> + Send + 'static,
+{
+    keyed(Some(Scope::Record), handler)
+}
+
+/// Lets keys with the scope `admin` call a handler.
+pub(super) fn admin<F>(handler: impl KeyedHandler<F>) -> impl HandlerFn
+where
+    F: Future<Output = ApiResult> + Send + 'static,
+{
+    keyed(Some(Scope::Admin), handler)
+}
+
+/// Lets all keys call a handler.
+pub(super) fn any_key<F>(handler: impl KeyedHandler<F>) -> impl HandlerFn
+where
+    F: Future<Output = ApiResult> + Send + 'static,
+{
+    keyed(None, handler)
+}
+
+/// A handler of requests with a key.
+pub(super) trait KeyedHandler<F>:
+    Fn(App, Caller, Request) -> F + Copy + Send + Sync + 'static
+{
+}
+impl<F, H> KeyedHandler<F> for H where
+    H: Fn(App, Caller, Request) -> F + Copy + Send + Sync + 'static
+{
+}
+
+/// A handler of requests.
+pub(super) trait HandlerFn:
+    Fn(App, Request) -> BoxFuture<'static, ApiResult> + Send + Sync + 'static
+{
+}
+impl<H> HandlerFn for H where
+    H: Fn(App, Request) -> BoxFuture<'static, ApiResult> + Send + Sync + 'static
+{
+}
+
+fn keyed<F>(scope: Option<Scope>, handler: impl KeyedHandler<F>) -> impl HandlerFn
+where
+    F: Future<Output = ApiResult> + Send + 'static,
+{
+    move |app: App, request: Request| {
+        let scope = scope.clone();
+        Box::pin(async move {
+            let caller = app.caller(&request).await?;
+            if let Some(scope) = scope {
+                caller.require(&scope)?;
+            }
+            handler(app, caller, request).await
+        })
+    }
+}
 
 /// The caller of a request: a valid key of an organization whose plan includes the
 /// API.
@@ -19,12 +93,59 @@ pub(crate) struct Caller {
     pub(crate) key: ApiKeyId,
     /// The actor that the activity log shows.
     pub(crate) actor: Actor,
+    /// What the key may do.
+    pub(crate) permissions: Arc<Permissions>,
+}
+
+impl Caller {
+    /// Returns whether the key has a scope.
+    pub(crate) fn may(&self, scope: &Scope) -> bool {
+        self.permissions.includes(scope)
+    }
+
+    /// Refuses a key without a scope.
+    pub(crate) fn require(&self, scope: &Scope) -> Result<(), ApiError> {
+        if self.may(scope) {
+            return Ok(());
+        }
+        let words = self.permissions.scopes.iter().map(Scope::as_str);
+        let detail = format!(
+            "this needs a key with the scope {scope}; the key has {}; make one that has it in the \
+             dashboard, Settings, API keys, or with `changelog-server key create --scope {scope}`",
+            words.collect::<Vec<_>>().join(", ")
+        );
+        Err(ApiError::new(ProblemCode::ScopeRequired, detail))
+    }
+
+    /// Refuses new changes that the key may not record.
+    pub(super) fn check_new(&self, changes: &[NewChange]) -> Result<(), ApiError> {
+        if !self.permissions.has_bounds() {
+            return Ok(());
+        }
+        for change in changes {
+            let services = change.all_service_ids();
+            let environment = change.environment.as_ref();
+            let result = self.permissions.check_bounds(environment, &services);
+            result.map_err(|refusal| out_of_bounds(&refusal))?;
+        }
+        Ok(())
+    }
+
+    /// Refuses a change that the key may not record.
+    pub(super) fn check_change(&self, change: &Change) -> Result<(), ApiError> {
+        let result = self.permissions.check_change(change);
+        result.map_err(|refusal| out_of_bounds(&refusal))
+    }
+}
+
+fn out_of_bounds(refusal: &str) -> ApiError {
+    ApiError::new(ProblemCode::OutOfBounds, format!("the key {refusal}"))
 }
 
 impl App {
     /// Authenticates the API key of a request. A missing, unknown, revoked or
     /// expired key gets the same response.
-    pub(crate) async fn caller(&self, request: &Request) -> Result<Caller, ApiError> {
+    async fn caller(&self, request: &Request) -> Result<Caller, ApiError> {
         let key = request.header(API_KEY).unwrap_or_default();
         // The checksum rejects a mistyped key without a query.
         if !api_key::is_well_formed(key) {
@@ -54,6 +175,7 @@ impl App {
         Ok(Caller {
             tenant: owner.tenant,
             key: owner.key,
+            permissions: owner.permissions,
             actor: Actor {
                 person: None,
                 key: Some(owner.key),
@@ -61,13 +183,16 @@ impl App {
                 name: format!("{API_KEY_PREFIX}{}", owner.name),
                 address: Some(request.context.address),
                 has_receivers: owner.has_receivers,
+                trace: TraceParent::of(&request.headers),
             },
         })
     }
 
     /// Notes that a caller has recorded a change.
     pub(crate) fn note_recording(&self, caller: &Caller) {
-        let Caller { tenant, key, actor } = caller;
+        let Caller {
+            tenant, key, actor, ..
+        } = caller;
         let now = self.now().into();
         self.last_used.note_recording(*tenant, *key, actor, now);
     }

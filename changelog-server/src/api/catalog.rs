@@ -4,6 +4,7 @@ use changelog_core::{Action, Data};
 use serde::Serialize;
 use serde_json::Map;
 
+use super::caller::Caller;
 use super::idempotency::{self, Begun};
 use super::list_filter::ListFilter;
 use crate::app::App;
@@ -12,8 +13,7 @@ use crate::store::{Outcome, StoreError, StoredItem};
 use crate::web::{ApiError, ApiResult, Request, body, reply};
 
 /// Answers with the items of the organization, ordered by name.
-pub(super) async fn list<T: StoredItem>(app: App, request: Request) -> ApiResult {
-    let caller = app.caller(&request).await?;
+pub(super) async fn list<T: StoredItem>(app: App, caller: Caller, request: Request) -> ApiResult {
     let data: Vec<T> = match ListFilter::from_request(&request)? {
         None => app.store.items(caller.tenant).await?,
         Some(ListFilter { after, limit }) => {
@@ -24,16 +24,18 @@ pub(super) async fn list<T: StoredItem>(app: App, request: Request) -> ApiResult
 }
 
 /// Answers with an item.
-pub(super) async fn get<T: StoredItem>(app: App, request: Request) -> ApiResult {
-    let caller = app.caller(&request).await?;
+pub(super) async fn get<T: StoredItem>(app: App, caller: Caller, request: Request) -> ApiResult {
     request.no_parameters()?;
     let data: T = app.store.item(caller.tenant, request.id()?).await?;
     Ok(reply::json(200, &Data { data }))
 }
 
 /// Creates an item.
-pub(super) async fn create<T: StoredItem>(app: App, mut request: Request) -> ApiResult {
-    let caller = app.caller(&request).await?;
+pub(super) async fn create<T: StoredItem>(
+    app: App,
+    caller: Caller,
+    mut request: Request,
+) -> ApiResult {
     request.no_parameters()?;
     let bytes = request.json_body().await?;
     let now = app.now();
@@ -62,8 +64,11 @@ pub(super) async fn create<T: StoredItem>(app: App, mut request: Request) -> Api
 }
 
 /// Updates an item.
-pub(super) async fn update<T: StoredItem>(app: App, mut request: Request) -> ApiResult {
-    let caller = app.caller(&request).await?;
+pub(super) async fn update<T: StoredItem>(
+    app: App,
+    caller: Caller,
+    mut request: Request,
+) -> ApiResult {
     request.no_parameters()?;
     let id: T::Id = request.id()?;
     let bytes = request.json_body().await?;

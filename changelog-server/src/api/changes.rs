@@ -23,8 +23,7 @@ const ID_STEP_NANOS: u32 = 250;
 #[utoipa::path(get, path = "/api/changes", tag = "changes", operation_id = "list_changes",
     params(ChangesPage, Selection),
     responses((status = 200, description = "A page of changes", body = Page<Change>)))]
-pub(super) async fn list(app: App, request: Request) -> ApiResult {
-    let caller = app.caller(&request).await?;
+pub(super) async fn list(app: App, caller: Caller, request: Request) -> ApiResult {
     let filter = request.filter(ChangeFilter::from_query)?;
     let mut list = app.store.changes(caller.tenant, &filter).await?;
     if filter.with_updated_by {
@@ -41,8 +40,7 @@ pub(super) async fn list(app: App, request: Request) -> ApiResult {
 #[utoipa::path(get, path = "/api/changes/upcoming", tag = "changes", operation_id = "upcoming_changes",
     params(UpcomingPage),
     responses((status = 200, description = "The planned changes", body = Data<Vec<Change>>)))]
-pub(super) async fn upcoming(app: App, request: Request) -> ApiResult {
-    let caller = app.caller(&request).await?;
+pub(super) async fn upcoming(app: App, caller: Caller, request: Request) -> ApiResult {
     let filter = request.filter(UpcomingFilter::from_query)?;
     let changes = app
         .store
@@ -71,8 +69,7 @@ fn page(filter: &ChangeFilter, list: ChangeList) -> Response {
 #[utoipa::path(get, path = "/api/changes/{id}", tag = "changes", operation_id = "get_change",
     params(("id" = ChangeId, Path, description = "The change's id")),
     responses((status = 200, description = "The change", body = Data<Change>)))]
-pub(super) async fn get(app: App, request: Request) -> ApiResult {
-    let caller = app.caller(&request).await?;
+pub(super) async fn get(app: App, caller: Caller, request: Request) -> ApiResult {
     request.no_parameters()?;
     let ChangeJson(json) = app.store.change(caller.tenant, request.id()?).await?;
     Ok(reply::raw_json("{\"data\":", json, "}".to_owned()))
@@ -87,8 +84,7 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
     ),
     request_body = NewChange,
     responses((status = 201, description = "The created change", body = Data<ChangeCreated>)))]
-pub(super) async fn create(app: App, mut request: Request) -> ApiResult {
-    let caller = app.caller(&request).await?;
+pub(super) async fn create(app: App, caller: Caller, mut request: Request) -> ApiResult {
     request.no_parameters()?;
     let bytes = request.json_body().await?;
     let now = app.now();
@@ -98,6 +94,9 @@ pub(super) async fn create(app: App, mut request: Request) -> ApiResult {
         String::new()
     });
     let named = named.await;
+    if named.is_ok() {
+        caller.check_new(std::slice::from_ref(&new))?;
+    }
     let draft = Draft::new(caller.tenant, &caller.actor, new, now)?;
     let created = create_or_replay(&app, &caller, Creation::one(draft, keyed), "", named).await?;
     let data = created.changes.into_iter().next();
@@ -118,8 +117,7 @@ pub(super) async fn create(app: App, mut request: Request) -> ApiResult {
     request_body = NewChanges,
     responses((status = 201, description = "The created changes, in the order of the request",
         body = Data<Vec<ChangeCreated>>)))]
-pub(super) async fn create_many(app: App, mut request: Request) -> ApiResult {
-    let caller = app.caller(&request).await?;
+pub(super) async fn create_many(app: App, caller: Caller, mut request: Request) -> ApiResult {
     request.no_parameters()?;
     let bytes = request.json_body().await?;
     let now = app.now();
@@ -129,6 +127,9 @@ pub(super) async fn create_many(app: App, mut request: Request) -> ApiResult {
         format!("/changes/{index}")
     });
     let named = named.await;
+    if named.is_ok() {
+        caller.check_new(&new.changes)?;
+    }
     let (tenant, mut actor) = (caller.tenant, caller.actor.clone());
     actor.has_receivers &= new.notify != Some(false);
     // The times in the ids increase, so that sorting by id keeps the order of the list.
@@ -187,16 +188,20 @@ async fn complete(
     params(("id" = ChangeId, Path, description = "The change's id")),
     request_body = ChangePatch,
     responses((status = 200, description = "The updated change", body = Data<Change>)))]
-pub(super) async fn update(app: App, mut request: Request) -> ApiResult {
-    let caller = app.caller(&request).await?;
+pub(super) async fn update(app: App, caller: Caller, mut request: Request) -> ApiResult {
     request.no_parameters()?;
     let id: ChangeId = request.id()?;
     let bytes = request.json_body().await?;
     let patch: ChangePatch = body::parse(&bytes, app.now().into()).await?;
     let mut tx = app.store.begin_for(caller.tenant).await?;
+    if caller.permissions.has_bounds() {
+        caller.check_change(&tx.change_before_update(caller.tenant, id).await?)?;
+    }
     let change = tx
         .update_change(caller.tenant, &caller.actor, id, &patch, &app.clock)
         .await?;
+    // Nothing is written if the key may not record what the change has become.
+    caller.check_change(&change)?;
     tx.commit().await?;
     app.note_recording(&caller);
     Ok(reply::json(200, &Data { data: change }))

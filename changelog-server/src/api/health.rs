@@ -1,5 +1,7 @@
-//! `/api/health`
+//! `/api/health` of the specification, and `/livez` and `/readyz` for what starts, stops and
+//! sends requests to servers.
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use changelog_core::Health;
@@ -24,8 +26,51 @@ const TIMEOUT: Duration = Duration::from_millis(1_200);
                              "error": "the database does not answer"})),
     ))]
 pub(super) async fn get(app: App, _request: Request) -> ApiResult {
+    let report = check(&app).await;
+    let status = if report.is_ok() { 200 } else { 503 };
+    Ok(reply::json(status, &report))
+}
+
+/// `/livez`: the process answers requests. It does not fail with the database, because a new
+/// process would have the same one.
+pub(super) async fn livez(_app: App, _request: Request) -> ApiResult {
+    Ok(reply::text(200, PLAIN_TEXT, "ok\n".to_owned()))
+}
+
+/// `/readyz`: this server should be sent requests. `?verbose` lists the checks.
+pub(super) async fn readyz(app: App, request: Request) -> ApiResult {
+    let database = check(&app).await;
+    let database = database.error.as_deref();
+    let stopping = app.readiness.is_stopping();
+    let checks = [
+        ("database", database),
+        ("running", stopping.then_some("the server is stopping")),
+    ];
+    let is_ready = checks.iter().all(|(_, problem)| problem.is_none());
+    let status = if is_ready { 200 } else { 503 };
+    let is_verbose = form_urlencoded::parse(request.query.as_bytes())
+        .any(|(name, value)| name == "verbose" && matches!(&*value, "" | "true" | "1"));
+    let mut text = String::new();
+    for (name, problem) in checks
+        .iter()
+        .filter(|(_, problem)| is_verbose || problem.is_some())
+    {
+        // Writing to a string does not fail.
+        let _ = match problem {
+            None => writeln!(text, "[+] {name}: ok"),
+            Some(problem) => writeln!(text, "[-] {name}: {problem}"),
+        };
+    }
+    text.push_str(if is_ready { "ok\n" } else { "not ready\n" });
+    Ok(reply::text(status, PLAIN_TEXT, text))
+}
+
+const PLAIN_TEXT: &str = "text/plain; charset=utf-8";
+
+/// Makes a round trip to the database.
+async fn check(app: &App) -> Health {
     let started = Instant::now();
-    let report = match tokio::time::timeout(TIMEOUT, app.store.ping()).await {
+    match tokio::time::timeout(TIMEOUT, app.store.ping()).await {
         Ok(Ok(())) => {
             let latency_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
             Health::ok(latency_ms, app.now().into())
@@ -45,7 +90,5 @@ pub(super) async fn get(app: App, _request: Request) -> ApiResult {
             );
             Health::degraded("the database does not answer")
         }
-    };
-    let status = if report.is_ok() { 200 } else { 503 };
-    Ok(reply::json(status, &report))
+    }
 }

@@ -3,6 +3,7 @@
 use changelog_core::ChangeHistory;
 use changelog_core::{ChangeId, Data};
 
+use super::caller::Caller;
 use crate::app::App;
 use crate::web::{ApiResult, Request, reply};
 
@@ -11,8 +12,7 @@ use crate::web::{ApiResult, Request, reply};
 #[utoipa::path(get, path = "/api/changes/{id}/history", tag = "changes", operation_id = "change_history",
     params(("id" = ChangeId, Path, description = "The change's id")),
     responses((status = 200, description = "The history", body = Data<ChangeHistory>)))]
-pub(super) async fn get(app: App, request: Request) -> ApiResult {
-    let caller = app.caller(&request).await?;
+pub(super) async fn get(app: App, caller: Caller, request: Request) -> ApiResult {
     request.no_parameters()?;
     let change = app.store.change(caller.tenant, request.id()?).await?;
     let data = app

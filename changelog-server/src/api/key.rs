@@ -2,6 +2,7 @@
 
 use changelog_core::{Data, KeyInfo};
 
+use super::caller::Caller;
 use crate::app::App;
 use crate::web::{ApiResult, Request, reply};
 
@@ -9,8 +10,7 @@ use crate::web::{ApiResult, Request, reply};
 #[utoipa::path(get, path = "/api/key", tag = "key", operation_id = "get_key",
     responses((status = 200, description = "The key of this request, without its value",
         body = Data<KeyInfo>)))]
-pub(super) async fn get(app: App, request: Request) -> ApiResult {
-    let caller = app.caller(&request).await?;
+pub(super) async fn get(app: App, caller: Caller, request: Request) -> ApiResult {
     request.no_parameters()?;
     let data = app.store.key_info(caller.tenant, caller.key).await?;
     Ok(reply::json(200, &Data { data }))

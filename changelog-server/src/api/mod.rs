@@ -1,5 +1,9 @@
 //! The HTTP API. This page lists every endpoint; a request comes in through
-//! [`crate::web`], and each handler reads top to bottom: caller, body, store, reply.
+//! [`crate::web`], and each handler reads top to bottom: body, store, reply.
+//!
+//! What a key needs is written around its handler: [`read`], [`record`] and [`admin`] are
+//! scopes, [`any_key`] is no scope. A handler that takes a caller cannot be listed without
+//! one of them.
 
 mod activity;
 mod annotations;
@@ -18,10 +22,9 @@ mod openapi;
 mod services;
 mod stream;
 
-use warp::path;
-
+use self::caller::{admin, any_key, read, record};
 use crate::app::App;
-use crate::web::route::{Routes, at, at_id, at_ids};
+use crate::web::route::{Routes, at, at_id, at_ids, path};
 
 pub use openapi::document;
 
@@ -29,52 +32,54 @@ pub use openapi::document;
 pub(crate) fn routes(app: &App) -> Routes {
     vec![
         at(path!("api" / "health")).get(health::get).filter(app),
+        at(path!("livez")).get(health::livez).filter(app),
+        at(path!("readyz")).get(health::readyz).filter(app),
         at(path!("api" / "openapi.json"))
             .get(openapi::get)
             .filter(app),
         at(path!("api" / "changes"))
-            .get(changes::list)
-            .post(changes::create)
+            .get(read(changes::list))
+            .post(record(changes::create))
             .filter(app),
         at(path!("api" / "changes" / "bulk"))
-            .post(changes::create_many)
+            .post(record(changes::create_many))
             .filter(app),
         at(path!("api" / "changes" / "stream"))
-            .get(stream::watch)
+            .get(read(stream::watch))
             .filter(app),
         at(path!("api" / "changes" / "upcoming"))
-            .get(changes::upcoming)
+            .get(read(changes::upcoming))
             .filter(app),
         at(path!("api" / "changes" / "annotations"))
-            .get(annotations::get)
+            .get(read(annotations::get))
             .filter(app),
         at(path!("api" / "changes" / "around"))
-            .get(around::get)
+            .get(read(around::get))
             .filter(app),
         at_id(path!("api" / "changes" / String))
-            .get(changes::get)
-            .patch(changes::update)
+            .get(read(changes::get))
+            .patch(record(changes::update))
             .filter(app),
         at_id(path!("api" / "changes" / String / "history"))
-            .get(history::get)
+            .get(read(history::get))
             .filter(app),
         at(path!("api" / "hosts"))
-            .get(hosts::list)
-            .post(hosts::create)
+            .get(read(hosts::list))
+            .post(admin(hosts::create))
             .filter(app),
         at_id(path!("api" / "hosts" / String))
-            .get(hosts::get)
-            .patch(hosts::update)
+            .get(read(hosts::get))
+            .patch(admin(hosts::update))
             .filter(app),
         at(path!("api" / "services"))
-            .get(services::list)
-            .post(services::create)
+            .get(read(services::list))
+            .post(admin(services::create))
             .filter(app),
         at_id(path!("api" / "services" / String))
-            .get(services::get)
-            .patch(services::update)
+            .get(read(services::get))
+            .patch(admin(services::update))
             .filter(app),
-        at(path!("api" / "key")).get(key::get).filter(app),
+        at(path!("api" / "key")).get(any_key(key::get)).filter(app),
         at_ids(path!("api" / "ingest" / String / String))
             .post(ingest::receive)
             .options(ingest::allow)

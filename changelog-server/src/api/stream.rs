@@ -19,6 +19,7 @@ use http::{Method, header};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{Instant, timeout_at};
 
+use super::caller::Caller;
 use super::openapi::parameters::{Events, Selection};
 use crate::app::App;
 use crate::change_streams::{StreamEvent, SubscribeError, Subscription};
@@ -63,8 +64,7 @@ const RETRY_AFTER: u64 = 10;
     ),
     responses((status = 200, description = "Events, until either side closes the connection", body = String,
         content_type = "text/event-stream")))]
-pub(super) async fn watch(app: App, request: Request) -> ApiResult {
-    let caller = app.caller(&request).await?;
+pub(super) async fn watch(app: App, caller: Caller, request: Request) -> ApiResult {
     let filter = request.filter(StreamFilter::from_query)?;
     let after = last_event_id(&request, app.now().into())?;
     if request.method == Method::HEAD {

@@ -1,11 +1,12 @@
 //! `changelog-server integration`
 
 use changelog_core::{
-    ConnectionId, ConnectionKind, EventFilter, Input, NewConnection, ReceiverInput, Service,
+    ConnectionId, ConnectionKind, EventFilter, Input, NewConnection, ReceiverInput,
 };
 use serde::Serialize;
 use serde_json::json;
 
+use super::key::service_ids;
 use super::table::table;
 use super::{Failure, note, now, open, organization, print, print_json, secret};
 use crate::config::{AllowedReceivers, Common, CreateIntegration, Integration, SecretsFile};
@@ -59,18 +60,12 @@ pub(super) async fn run(common: &Common, command: Integration) -> Result<(), Fai
 }
 
 async fn create(common: &Common, store: &Store, args: CreateIntegration) -> Result<(), Failure> {
-    let (tenant, _) = organization(common, store, &args.org).await?;
+    let (tenant, organization) = organization(common, store, &args.org).await?;
     let mut filter = EventFilter::default_of(&args.kind);
     if args.min_risk.is_some() {
         filter.min_risk = args.min_risk;
     }
-    for name in args.services {
-        let Some(service) = store.item_named::<Service>(tenant, &name).await? else {
-            let message = format!("{:?} has no service named {name:?}", args.org);
-            return Err(Failure::Usage(message));
-        };
-        filter.service_ids.push(service.id);
-    }
+    filter.service_ids = service_ids(store, tenant, &organization, args.services).await?;
     let token = args.token_file.as_deref().map(secret::read).transpose()?;
     let new = NewConnection {
         kind: args.kind,

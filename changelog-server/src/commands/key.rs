@@ -1,44 +1,17 @@
 //! `changelog-server key`
 
-use changelog_core::{ApiKey, Input, NewApiKey, Timestamp};
+use changelog_core::{
+    ApiKey, Input, NewApiKey, Organization, Permissions, Service, ServiceId, Timestamp,
+};
 
 use super::table::table;
 use super::{Failure, now, open, organization, print, print_json};
-use crate::config::{Common, Key};
-use crate::store::{Actor, StoreError};
+use crate::config::{Common, CreateKey, Key};
+use crate::store::{Actor, Store, StoreError, Tenant};
 
 pub(super) async fn run(common: &Common, command: Key) -> Result<(), Failure> {
     match command {
-        Key::Create {
-            org,
-            name,
-            expires_at,
-        } => {
-            let new = NewApiKey { name, expires_at }.checked(now().into())?;
-            let store = open(common).await?;
-            let (tenant, organization) = organization(common, &store, &org).await?;
-            let mut tx = store.begin().await?;
-            let created = tx
-                .insert_api_key(tenant, &Actor::operator(), &new, now())
-                .await?;
-            tx.commit().await?;
-            if common.json {
-                return print_json(&created);
-            }
-            print(&created.key)?;
-            let note = format!(
-                "the key {:?} of {:?} is shown only this once; its id is {}",
-                created.name, organization.name, created.id
-            );
-            super::note(&note);
-            if !organization.plan.includes_api() {
-                super::note(&format!(
-                    "the plan {} does not include the API: changelog-server org set-plan {} pro",
-                    organization.plan, organization.id
-                ));
-            }
-            Ok(())
-        }
+        Key::Create(args) => create(common, args).await,
         Key::List { org } => {
             let store = open(common).await?;
             let (tenant, _) = organization(common, &store, &org).await?;
@@ -46,17 +19,29 @@ pub(super) async fn run(common: &Common, command: Key) -> Result<(), Failure> {
             if common.json {
                 return print_json(&keys);
             }
+            let has_services = |key: &ApiKey| !key.permissions.service_ids.is_empty();
+            let names = if keys.iter().any(has_services) {
+                store.item_names::<Service>(tenant).await?
+            } else {
+                Vec::new()
+            };
             let now = now().into();
             let header = [
                 "ID",
                 "NAME",
                 "KEY",
                 "STATE",
+                "SCOPES",
+                "RECORDS IN",
+                "RECORDS FOR",
                 "CREATED",
                 "LAST USED",
                 "EXPIRES",
             ];
-            print(&table(&header, keys.iter().map(|key| row(key, now))))
+            print(&table(
+                &header,
+                keys.iter().map(|key| row(key, &names, now)),
+            ))
         }
         Key::Revoke { id } => {
             let store = open(common).await?;
@@ -89,7 +74,89 @@ pub(super) async fn run(common: &Common, command: Key) -> Result<(), Failure> {
     }
 }
 
-fn row(key: &ApiKey, now: Timestamp) -> Vec<String> {
+async fn create(common: &Common, args: CreateKey) -> Result<(), Failure> {
+    let CreateKey {
+        org,
+        name,
+        expires_at,
+        scopes,
+        environments,
+        services,
+    } = args;
+    let mut permissions = Permissions {
+        environments,
+        ..Permissions::default()
+    };
+    if !scopes.is_empty() {
+        permissions.scopes = scopes;
+    }
+    let store = open(common).await?;
+    let (tenant, organization) = organization(common, &store, &org).await?;
+    permissions.service_ids = service_ids(&store, tenant, &organization, services).await?;
+    let new = NewApiKey {
+        name,
+        expires_at,
+        permissions,
+    };
+    let new = new.checked(now().into())?;
+    let mut tx = store.begin().await?;
+    let created = tx
+        .insert_api_key(tenant, &Actor::operator(), &new, now())
+        .await?;
+    tx.commit().await?;
+    if common.json {
+        return print_json(&created);
+    }
+    print(&created.key)?;
+    let note = format!(
+        "the key {:?} of {:?} is shown only this once; its id is {}",
+        created.name, organization.name, created.id
+    );
+    super::note(&note);
+    if !organization.plan.includes_api() {
+        super::note(&format!(
+            "the plan {} does not include the API: changelog-server org set-plan {} pro",
+            organization.plan, organization.id
+        ));
+    }
+    Ok(())
+}
+
+/// Finds the services with these names.
+pub(super) async fn service_ids(
+    store: &Store,
+    tenant: Tenant,
+    organization: &Organization,
+    names: Vec<String>,
+) -> Result<Vec<ServiceId>, Failure> {
+    let mut ids = Vec::with_capacity(names.len());
+    for name in names {
+        let Some(service) = store.item_named::<Service>(tenant, &name).await? else {
+            let message = format!("{:?} has no service named {name:?}", organization.name);
+            return Err(Failure::Usage(message));
+        };
+        ids.push(service.id);
+    }
+    Ok(ids)
+}
+
+fn row(key: &ApiKey, names: &[(ServiceId, String)], now: Timestamp) -> Vec<String> {
+    let any = |words: Vec<String>| {
+        if words.is_empty() {
+            "any".to_owned()
+        } else {
+            words.join(", ")
+        }
+    };
+    let name = |id: &ServiceId| {
+        let found = names.iter().find(|(known, _)| known == id);
+        found.map_or_else(|| id.to_string(), |(_, name)| name.clone())
+    };
+    let Permissions {
+        scopes,
+        environments,
+        service_ids,
+    } = &key.permissions;
     let time = |at: Option<Timestamp>| at.map_or("never".to_owned(), |at| at.to_string());
     let state = match key {
         ApiKey {
@@ -107,6 +174,9 @@ fn row(key: &ApiKey, now: Timestamp) -> Vec<String> {
         key.name.clone(),
         key.masked.clone(),
         state.to_owned(),
+        any(scopes.iter().map(ToString::to_string).collect()),
+        any(environments.iter().map(ToString::to_string).collect()),
+        any(service_ids.iter().map(name).collect()),
         key.created_at.to_string(),
         time(key.last_used_at),
         time(key.expires_at),

@@ -1,15 +1,20 @@
 //! One file per command, and how commands print and fail.
 
 mod backup;
+mod check;
 mod demo;
+mod health;
 mod integration;
 mod key;
+mod moving;
 mod org;
+mod restore;
 mod schema;
 mod secret;
 mod secrets;
 mod serve;
 mod source;
+mod status;
 mod table;
 mod user;
 
@@ -25,7 +30,10 @@ use crate::config::{Arguments, Command, Common};
 use crate::integrations::key_file::KeyFileError;
 use crate::secrets::SecretsError;
 use crate::service::StartError;
-use crate::store::{BackupError, Capacity, OpenError, Purpose, Store, StoreError, Tenant};
+use crate::store::{
+    BackupError, Capacity, CheckError, MoveError, OpenError, Purpose, RestoreError, Store,
+    StoreError, Tenant,
+};
 
 /// Why a command failed; printed to standard error.
 #[derive(Debug, thiserror::Error)]
@@ -42,6 +50,16 @@ enum Failure {
     Store(#[from] StoreError),
     #[error("{0}")]
     Backup(#[from] BackupError),
+    #[error("{0}")]
+    Restore(#[from] RestoreError),
+    #[error("{0}")]
+    Check(#[from] CheckError),
+    #[error("{0}")]
+    Move(#[from] MoveError),
+    #[error("the database is not sound; {hint}")]
+    Unsound { hint: &'static str },
+    #[error("the service is not ready: {0}")]
+    NotReady(String),
     #[error("the receiver did not take it: {0}")]
     NotDelivered(String),
     #[error("{0}")]
@@ -78,7 +96,7 @@ fn fail(failure: &Failure) -> ExitCode {
 async fn dispatch(arguments: Arguments) -> Result<(), Failure> {
     let common = arguments.common;
     match arguments.command {
-        Command::Serve(serve) => serve::run(&common, serve).await,
+        Command::Serve(serve) => serve::run(&common, *serve).await,
         Command::Demo(demo) => Box::pin(demo::run(demo)).await,
         Command::Org(command) => org::run(&common, command).await,
         Command::Key(command) => key::run(&common, command).await,
@@ -86,7 +104,12 @@ async fn dispatch(arguments: Arguments) -> Result<(), Failure> {
         Command::Integration(command) => integration::run(&common, command).await,
         Command::Source(command) => source::run(&common, command).await,
         Command::Secrets(command) => secrets::run(&common, &command).await,
+        Command::Health(health) => health::run(&common, &health).await,
         Command::Backup { path } => backup::run(&common, &path).await,
+        Command::Restore { path } => restore::run(&common, &path).await,
+        Command::Check { repair } => check::run(&common, repair).await,
+        Command::Move(addresses) => moving::run(&common, &addresses).await,
+        Command::Status => status::run(&common).await,
         Command::Openapi => print(crate::api::document()),
         Command::Schema(command) => schema::run(&common, &command),
     }

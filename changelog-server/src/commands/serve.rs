@@ -18,6 +18,9 @@ pub(super) async fn run(common: &Common, serve: Serve) -> Result<(), Failure> {
     if let Some(url) = service.setup_url() {
         writeln!(out, "no organization yet; create one: {url}")?;
     }
+    if let Some(url) = service.metrics_url() {
+        writeln!(out, "metrics on {url}")?;
+    }
     writeln!(out, "listening on http://{}", service.address())?;
     service.run(shutdown).await;
     Ok(())

@@ -27,10 +27,9 @@ mod views;
 use std::sync::Arc;
 
 use changelog_core::{Host, Service};
-use warp::path;
 
 use crate::app::App;
-use crate::web::route::{Endpoint, Routes, at, at_id, at_ids};
+use crate::web::route::{Endpoint, Routes, at, at_id, at_ids, path};
 use parts::assets;
 use settings::{api_keys, integrations, members, organization, sources};
 
@@ -42,7 +41,7 @@ pub(crate) fn routes(app: &App, document: fn() -> &'static str) -> Routes {
     let reference = reference::Pages::new(document);
     let docs = Arc::clone(&reference);
     let pages: Vec<Endpoint> = vec![
-        at(path::end()).get(overview::get),
+        at(path!()).get(overview::get),
         at(path!("around")).get(around::get),
         at(path!("upcoming")).get(upcoming::get),
         at(path!("changes"))

@@ -1,7 +1,9 @@
 //! `/setup`: creates the first organization, its owner and an API key.
 
 use askama::Template;
-use changelog_core::{NewApiKey, NewOrganization, OwnerInput, Plan, ProblemCode, Timestamp};
+use changelog_core::{
+    NewApiKey, NewOrganization, OwnerInput, Permissions, Plan, ProblemCode, Timestamp,
+};
 
 use super::auth::begin_session;
 use crate::app::App;
@@ -88,6 +90,7 @@ pub(super) async fn set_up(app: App, mut request: Request) -> ApiResult {
     let key = NewApiKey {
         name: FIRST_KEY_NAME.to_owned(),
         expires_at: None,
+        permissions: Permissions::default(),
     };
     let user =
         user.ok_or_else(|| ApiError::internal(&"the organization was created without an owner"))?;

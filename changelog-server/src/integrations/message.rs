@@ -85,6 +85,16 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    /// Returns its name in metrics.
+    pub fn outcome(&self) -> &'static str {
+        match self {
+            Self::Delivered => "delivered",
+            Self::Retry { .. } => "retry",
+            Self::Refused { .. } => "refused",
+            Self::Disabled { .. } => "disabled",
+        }
+    }
+
     /// Returns why the message was not delivered, in a sentence for people.
     pub fn reason(&self) -> Option<&str> {
         match self {

@@ -370,12 +370,14 @@ impl Sender {
                     reference: first.reference.as_ref(),
                     now: at,
                 };
-                let http = &self.app.integrations.http;
+                let http = &self.app.integrations.http.of_trace(first.trace);
                 let attempt = if first.is_outdated && grouped.is_empty() {
                     Attempt::nothing_to_send()
                 } else {
                     senders::send(http, &connection.kind, &message).await
                 };
+                let metrics = &self.app.metrics;
+                metrics.count_delivery(connection.kind.as_str(), attempt.verdict.outcome());
                 (claims, at, Some(attempt))
             })
             .buffer_unordered(CONCURRENCY)

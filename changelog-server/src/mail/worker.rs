@@ -49,6 +49,11 @@ async fn try_send(app: &App, mailer: &Mailer, due: &DueMailbox) -> Result<(), St
         return Ok(());
     };
     let outcome = outcome(app, mailer, &mailing).await;
+    app.metrics.count_mail(match &outcome {
+        MailOutcome::Sent => "sent",
+        MailOutcome::Retry(_) => "retry",
+        MailOutcome::Refused(_) => "refused",
+    });
     match &outcome {
         MailOutcome::Sent => tracing::debug!(id = %mailing.id, "sent a mail"),
         MailOutcome::Retry(reason) | MailOutcome::Refused(reason) => {

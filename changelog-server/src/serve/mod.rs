@@ -154,14 +154,20 @@ async fn accept(
     }
 }
 
-/// Listens on an address; the error contains the address.
-pub(crate) async fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
+/// Listens on an address; the error contains the address and the flag that gives it.
+pub(crate) async fn bind(address: SocketAddr, flag: &str) -> std::io::Result<TcpListener> {
     TcpListener::bind(address).await.map_err(|error| {
         let hint = if error.kind() == std::io::ErrorKind::AddrInUse {
-            "; another program uses this port: choose another one with --listen, or any free one with --listen 127.0.0.1:0"
+            format!(
+                "; another program uses this port: choose another one with {flag}, or any free one \
+                 with {flag} 127.0.0.1:0"
+            )
         } else {
-            ""
+            String::new()
         };
-        std::io::Error::new(error.kind(), format!("cannot listen on {address}: {error}{hint}"))
+        std::io::Error::new(
+            error.kind(),
+            format!("cannot listen on {address}: {error}{hint}"),
+        )
     })
 }

@@ -20,15 +20,17 @@ use super::response_body::{self, Body, RequestEnd};
 use super::{Routes, Server, client_address, connection_limit, poll_timing};
 use crate::app::App;
 use crate::client_limit::{ClientPermit, network_of};
+use crate::metrics::NO_ROUTE;
 use crate::response_memory::Holder;
+use crate::trace_parent::TraceParent;
 use crate::web::ApiError;
 use crate::web::request::{RequestContext, RequestInfo, RequestState};
 use crate::web::route::respond_with_failure;
 
 /// How long a handler may take, including receiving the body.
 const HANDLER_TIMEOUT: Duration = Duration::from_secs(20);
-/// The path that is available even when there are too many connections.
-const HEALTH_PATH: &str = "/api/health";
+/// The paths that are available even when there are too many connections.
+const HEALTH_PATHS: [&str; 3] = ["/api/health", "/livez", "/readyz"];
 /// Seconds after which a refused client may try again.
 const RETRY_AFTER_SECONDS: &str = "1";
 
@@ -54,6 +56,7 @@ pub(super) async fn respond(
     both_lengths: bool,
 ) -> http::Response<Body> {
     let started = Instant::now();
+    let _in_flight = server.app.metrics.begin_request();
     let id: Arc<str> = crate::store::new_id(Utc::now()).to_string().into();
     let proxies = &server.app.settings.trusted_proxies;
     let address = client_address::address(proxies, peer, request.headers());
@@ -64,11 +67,13 @@ pub(super) async fn respond(
         id: Arc::clone(&id),
         state: Arc::clone(&state),
     });
-    let span = tracing::info_span!("request", request_id = &*id);
+    let trace = TraceParent::of(request.headers()).map(TraceParent::trace_id);
+    let trace = trace.as_deref();
+    let span = tracing::info_span!("request", request_id = &*id, trace_id = trace);
     let mut client_permit = None;
     let admitted = match head_problem(&request, both_lengths) {
         Some(problem) => Err(problem),
-        None if path == HEALTH_PATH => Ok(()),
+        None if HEALTH_PATHS.contains(&path.as_str()) => Ok(()),
         None => admit(server, peer, address, &connection).map(|permit| client_permit = permit),
     };
     let handled = match admitted {
@@ -109,7 +114,11 @@ pub(super) async fn respond(
         Err(refused) => (fail(refused.into()), None),
     };
     let response = with_common_headers(&server.app, response, &id);
-    log(&id, &method, &path, response.status().as_u16(), started);
+    let route = state.route.get().copied().unwrap_or(NO_ROUTE);
+    let status = response.status().as_u16();
+    let metrics = &server.app.metrics;
+    metrics.count_request(&method, route, status, started.elapsed());
+    log((&id, trace), &method, &path, status, started);
     let end = RequestEnd {
         connection,
         _permit: client_permit,
@@ -150,12 +159,19 @@ fn admit(
 
 /// Logs a request; a successful one at the level `debug` only, because writing a
 /// line costs as much as a third of a small response.
-fn log(request_id: &str, method: &Method, path: &str, status: u16, started: Instant) {
+fn log(
+    (request_id, trace_id): (&str, Option<&str>),
+    method: &Method,
+    path: &str,
+    status: u16,
+    started: Instant,
+) {
     let path = loggable(path);
     macro_rules! event {
         ($level:ident) => {
             tracing::$level!(
                 request_id,
+                trace_id,
                 %method,
                 path,
                 status,

@@ -1,41 +1,42 @@
 //! API keys, found by the hash of their value.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
 use changelog_core::{
     Action, ApiKey, ApiKeyId, CreatedApiKey, KeyInfo, NewApiKey, OrganizationId, OrganizationRef,
-    Plan, ResourceType, Timestamp, api_key,
+    Permissions, Plan, ResourceType, Service, ServiceId, ServiceRef, Timestamp, api_key,
 };
 use chrono::{DateTime, Utc};
 use rand::distr::{Alphanumeric, SampleString};
-use serde_json::Map;
+use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
-use sqlx::types::{Text, Uuid};
+use sqlx::types::{Json, Text, Uuid};
 use sqlx::{FromRow, QueryBuilder};
 
-use super::activity::Entry;
+use super::activity::{self, Entry};
 use super::engine::error::or_conflict;
 use super::engine::{Results, execute, push_values, read};
-use super::{Actor, Database, Quota, StoreError, Tenant, Tx, new_id};
+use super::{Actor, Database, Quota, StoreError, Tenant, Tx, existing, new_id};
 
 const INSERT: &str = "
-INSERT INTO api_keys (id, organization_id, name, key_hash, masked, created_at, expires_at,
-                      created_by)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+INSERT INTO api_keys (id, organization_id, name, key_hash, masked, permissions, created_at,
+                      expires_at, created_by)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
 
 const SELECT_ALL: &str = "
 SELECT id, organization_id, name, masked, created_at, created_by, expires_at, revoked_at,
-       last_used_at
+       last_used_at, permissions
 FROM api_keys WHERE organization_id = $1 ORDER BY id";
 
 const SELECT_BY_ID: &str = "
 SELECT id, organization_id, name, masked, created_at, created_by, expires_at, revoked_at,
-       last_used_at
+       last_used_at, permissions
 FROM api_keys WHERE id = $1";
 
 const SELECT_IN_ORGANIZATION: &str = "
 SELECT id, organization_id, name, masked, created_at, created_by, expires_at, revoked_at,
-       last_used_at
+       last_used_at, permissions
 FROM api_keys WHERE organization_id = $1 AND id = $2";
 
 const REVOKE: &str = "UPDATE api_keys SET revoked_at = $2 WHERE id = $1 AND revoked_at IS NULL";
@@ -49,6 +50,8 @@ pub struct KeyOwner {
     pub key: ApiKeyId,
     /// The name of the key.
     pub name: String,
+    /// What the key may do.
+    pub permissions: Arc<Permissions>,
     /// The plan of the organization.
     pub plan: Plan,
     /// When the key expires.
@@ -72,6 +75,7 @@ struct OwnerRow {
     expires_at: Option<i64>,
     revoked_at: Option<i64>,
     last_used_at: Option<i64>,
+    permissions: Json<Permissions>,
     plan: Text<Plan>,
     has_receivers: i64,
 }
@@ -89,6 +93,7 @@ struct ApiKeyRow {
     expires_at: Option<i64>,
     revoked_at: Option<i64>,
     last_used_at: Option<i64>,
+    permissions: Json<Permissions>,
 }
 
 impl From<ApiKeyRow> for ApiKey {
@@ -103,6 +108,7 @@ impl From<ApiKeyRow> for ApiKey {
             last_used_at: row.last_used_at.map(Timestamp::from_millis),
             expires_at: row.expires_at.map(Timestamp::from_millis),
             revoked_at: row.revoked_at.map(Timestamp::from_millis),
+            permissions: row.permissions.0,
         }
     }
 }
@@ -121,7 +127,7 @@ pub(super) async fn owners(database: Database, hashes: Vec<KeyHash>) -> Results<
     let rows: Vec<OwnerRow> = read!(database.system().await?, |db| async {
         let mut query = QueryBuilder::new(
             "SELECT k.key_hash, k.id, k.organization_id, k.name, k.expires_at, k.revoked_at, \
-             k.last_used_at, o.plan, o.has_receivers FROM (",
+             k.last_used_at, k.permissions, o.plan, o.has_receivers FROM (",
         );
         push_values(
             &mut query,
@@ -149,6 +155,7 @@ impl From<OwnerRow> for KeyOwner {
             tenant: Tenant(row.organization_id),
             key: row.id,
             name: row.name,
+            permissions: Arc::new(row.permissions.0),
             plan: row.plan.0,
             expires_at: row.expires_at.map(Timestamp::from_millis),
             revoked_at: row.revoked_at.map(Timestamp::from_millis),
@@ -189,10 +196,26 @@ impl Database {
         Ok(row.into())
     }
 
+    /// Returns the services of a list that still exist.
+    pub async fn services_of(
+        &self,
+        tenant: Tenant,
+        ids: &[ServiceId],
+    ) -> Result<Vec<ServiceRef>, StoreError> {
+        let mut services = Vec::with_capacity(ids.len());
+        for id in ids {
+            let found = existing(self.item::<Service>(tenant, *id).await)?;
+            services.extend(found.as_ref().map(ServiceRef::from));
+        }
+        Ok(services)
+    }
+
     /// Returns what `GET /api/key` shows of a key.
     pub async fn key_info(&self, tenant: Tenant, id: ApiKeyId) -> Result<KeyInfo, StoreError> {
         let key = self.api_key_of(tenant, id).await?;
         let organization = self.organization(tenant).await?;
+        let services = self.services_of(tenant, &key.permissions.service_ids);
+        let services = services.await?;
         Ok(KeyInfo {
             id: key.id,
             name: key.name,
@@ -204,6 +227,9 @@ impl Database {
             plan: organization.plan,
             created_at: key.created_at,
             expires_at: key.expires_at,
+            scopes: key.permissions.scopes,
+            environments: key.permissions.environments,
+            services,
         })
     }
 }
@@ -245,6 +271,7 @@ impl Tx {
             organization_id: tenant.id(),
             created_at: now.into(),
             expires_at: new.expires_at,
+            permissions: new.permissions.clone(),
         };
         or_conflict(execute!(
             self,
@@ -254,6 +281,7 @@ impl Tx {
                 .bind(&created.name)
                 .bind(hash(&created.key))
                 .bind(api_key::mask(&created.key))
+                .bind(Json(&new.permissions))
                 .bind(now.timestamp_millis())
                 .bind(new.expires_at.map(Timestamp::millis))
                 .bind(&actor.name)
@@ -262,7 +290,10 @@ impl Tx {
         self.record_pending(
             tenant,
             actor,
-            key_entry(Action::Created, created.id, &created.name),
+            Entry {
+                metadata: granted(&new.permissions),
+                ..key_entry(Action::Created, created.id, &created.name)
+            },
             now,
         )
         .await?;
@@ -295,6 +326,13 @@ impl Tx {
         }
         Ok(revoked > 0)
     }
+}
+
+/// Returns what the activity log shows of the permissions of a new key.
+fn granted(permissions: &Permissions) -> Map<String, Value> {
+    let mut granted = activity::fields(permissions);
+    granted.retain(|_, list| list.as_array().is_none_or(|list| !list.is_empty()));
+    granted
 }
 
 fn key_entry(action: Action, id: ApiKeyId, name: &str) -> Entry<'_> {

@@ -22,6 +22,7 @@ use super::engine::{
     Dialect, Engine, PushValue, Script, Value, execute, on, push_limit, push_values, run_script,
 };
 use super::{Actor, Database, StoreError, Tenant, Tx};
+use crate::trace_parent::TraceParent;
 
 /// The limit on events that one transaction queues.
 pub const MAX_NEW_EVENTS: usize = 200;
@@ -57,6 +58,8 @@ pub struct NumberedEvent {
     pub sequence: i64,
     /// The event.
     pub event: Event,
+    /// The trace of the request that caused it.
+    trace: Option<TraceParent>,
     /// Whether it has names that the stored event has not.
     is_completed: bool,
 }
@@ -83,6 +86,8 @@ struct StoredChange {
     reason: Option<String>,
     #[serde(default)]
     host_id: Option<HostId>,
+    #[serde(default)]
+    trace: Option<TraceParent>,
 }
 
 impl StoredEvent {
@@ -104,6 +109,13 @@ impl StoredEvent {
         match self {
             Self::Change(stored) if stored.kind == EventKind::Created => Some(stored),
             _ => None,
+        }
+    }
+
+    fn trace(&self) -> Option<TraceParent> {
+        match self {
+            Self::Change(stored) => stored.trace,
+            Self::Source(_) => None,
         }
     }
 
@@ -132,14 +144,24 @@ impl From<StoredEvent> for Event {
     }
 }
 
-/// Reads an event as it is stored once it was queued.
-pub(super) fn parse(document: &str) -> Result<Event, StoreError> {
+/// Reads an event as it is stored once it was queued, with its trace.
+pub(super) fn parse(document: &str) -> Result<(Event, Option<TraceParent>), StoreError> {
     let stored = StoredEvent::read(document).map_err(|error| super::changes::broken(&error))?;
-    Ok(stored.into())
+    let trace = stored.trace();
+    Ok((stored.into(), trace))
 }
 
-fn to_json(event: &impl Serialize) -> Result<String, StoreError> {
-    serde_json::to_string(event).map_err(|error| super::changes::broken(&error))
+/// Returns an event with its trace as it is stored.
+fn to_json(event: &impl Serialize, trace: Option<TraceParent>) -> Result<String, StoreError> {
+    let mut json = serde_json::to_string(event).map_err(|error| super::changes::broken(&error))?;
+    if let Some(trace) = trace
+        && json.pop() == Some('}')
+    {
+        json.push_str(",\"trace\":\"");
+        json.push_str(&trace.to_string());
+        json.push_str("\"}");
+    }
+    Ok(json)
 }
 
 /// Adds the statement that writes events: organization, event as JSON, time.
@@ -238,7 +260,7 @@ impl Tx {
         if !actor.has_receivers {
             return Ok(());
         }
-        let document = to_json(event)?;
+        let document = to_json(event, actor.trace)?;
         let events = [(tenant, document.as_str(), at)];
         run_script!(self, |DB| {
             let mut script = Script::<DB>::new();
@@ -272,6 +294,7 @@ impl Tx {
         self.complete(tenant, &mut stored).await?;
         let numbered = |(sequence, stored): (i64, StoredEvent)| NumberedEvent {
             sequence,
+            trace: stored.trace(),
             is_completed: stored.lacks_names(),
             event: stored.into(),
         };
@@ -350,7 +373,7 @@ impl Tx {
             if !is_received(one.sequence) {
                 marks.unwanted.push(one.sequence);
             } else if one.is_completed {
-                let document = to_json(&one.event)?;
+                let document = to_json(&one.event, one.trace)?;
                 marks.completed.push((one.sequence, document));
             } else {
                 marks.kept.push(one.sequence);

@@ -25,6 +25,7 @@ mod catalog_words;
 mod change_history;
 pub(crate) mod change_notifier;
 mod changes;
+mod check;
 mod connection_states;
 mod connections;
 mod database;
@@ -44,6 +45,7 @@ mod latest_time;
 pub(crate) mod mailboxes;
 mod mailings;
 mod memberships;
+mod moving;
 mod named_references;
 mod notifications;
 mod organizations;
@@ -66,6 +68,7 @@ mod subscriptions;
 mod summaries;
 mod tags;
 mod tenant;
+mod usage;
 mod users;
 
 use std::ops::Deref;
@@ -81,6 +84,7 @@ pub use catalog_lists::MAX_LISTED;
 pub use changes::{
     CandidateSource, ChangeJson, ChangeList, ChangesJson, Created, Creation, Draft, NewestOf,
 };
+pub use check::{CheckError, Problem, Report, check};
 pub use connection_states::{DeliveryTotals, MAX_COUNTED, TroubledConnection};
 pub use connections::{Connection, Disabled, MAX_CONNECTIONS};
 pub(crate) use database::new_id;
@@ -89,8 +93,10 @@ pub use deliveries::{
     Claim, ConnectionHealth, Delivery, DeliveryId, DeliveryState, Finished, NewDelivery,
 };
 pub use dependencies::Dependencies;
+pub(crate) use engine::backup::partial_path;
 pub(crate) use engine::error::existing;
-pub use engine::{BackupError, Capacity, OpenError, Purpose, StoreError};
+pub use engine::restore::{RestoreError, Restored, restore};
+pub use engine::{BackupError, Capacity, OpenError, Purpose, ShareUsage, StoreError};
 pub use events::{MAX_NEW_EVENTS, NumberedEvent};
 pub use feeds::Feed;
 pub use idempotency::{KeyState, KeyedRequest, Outcome};
@@ -100,6 +106,7 @@ pub use index::search::{ChangeMatcher, IndexTerms};
 pub use last_used::LastUses;
 pub use mailboxes::{Mailbox, Unsubscription};
 pub use mailings::{DueMailbox, MAX_MAILED, MailOutcome, Mailing};
+pub use moving::{MoveError, Moved, MovedTable, move_database};
 pub use notifications::{MAX_LISTED_NOTIFICATIONS, Notification};
 pub(crate) use placement::citus_statements;
 pub use quotas::{Quota, Quotas};
@@ -115,6 +122,7 @@ pub use sources::{MAX_SOURCES, Refused, Source};
 pub use subscriptions::MAX_SUBSCRIPTIONS;
 pub use summaries::Summary;
 pub use tenant::{Actor, Tenant};
+pub use usage::{Backlog, OrganizationSize, Queue, Schema, Usage};
 pub use users::Account;
 
 use changes::list::Lists;
@@ -153,6 +161,9 @@ impl Store {
         let (connections, serve_lock) =
             engine::open(address, purpose, capacity, write_batches).await?;
         let database = Database::new(connections);
+        if purpose == Purpose::Serve && database.is_target_of_move().await? {
+            return Err(OpenError::UnfinishedMove);
+        }
         let store = Self {
             keys: KeyLookup::new(&database),
             changes_by_id: changes::batcher(&database),

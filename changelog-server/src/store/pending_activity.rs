@@ -84,6 +84,7 @@ impl Tx {
             name: row.actor_name,
             address: row.address.and_then(|address| address.parse().ok()),
             has_receivers: false,
+            trace: None,
         };
         let entry = Entry {
             action: row.action.0,

@@ -52,6 +52,17 @@ const OF_COORDINATOR: [&str; 16] = [
     "setup_token",
 ];
 
+/// Returns the tables of which every row belongs to one organization; a table comes after those
+/// that its foreign keys refer to.
+pub(super) fn tables_of_organizations() -> impl Iterator<Item = &'static str> + Clone {
+    OF_ORGANIZATIONS.into_iter()
+}
+
+/// Returns all other tables, in the same order.
+pub(super) fn other_tables() -> impl Iterator<Item = &'static str> + Clone {
+    OF_COORDINATOR.into_iter()
+}
+
 /// Without this, Citus would convert the tables that a reference table has foreign keys
 /// with, and could not distribute them any more.
 const KEEP_OTHER_TABLES: &str = "SET citus.enable_local_reference_table_foreign_keys TO off";

@@ -6,6 +6,8 @@ use changelog_core::activity::{API_KEY_PREFIX, OPERATOR, SERVICE, SOURCE_PREFIX}
 use changelog_core::{ApiKeyId, Author, AuthorType, OrganizationId, SourceRef, UserId};
 use sqlx::types::Uuid;
 
+use crate::trace_parent::TraceParent;
+
 /// The organization that a request acts in. Only the store makes one, when it
 /// finds a key, a session or an organization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -40,6 +42,8 @@ pub struct Actor {
     /// Whether receivers get the events of changes that the actor makes: `false` if the
     /// organization had none when the actor was authenticated.
     pub has_receivers: bool,
+    /// The trace that the request of the actor belongs to, which receivers are sent.
+    pub trace: Option<TraceParent>,
 }
 
 impl Actor {
@@ -52,6 +56,7 @@ impl Actor {
             name: name.to_owned(),
             address: Some(address),
             has_receivers: false,
+            trace: None,
         }
     }
 
@@ -102,6 +107,7 @@ impl Actor {
             name: OPERATOR.to_owned(),
             address: None,
             has_receivers: false,
+            trace: None,
         }
     }
 }

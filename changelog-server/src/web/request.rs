@@ -33,6 +33,8 @@ pub(crate) struct RequestContext {
 pub(crate) struct RequestState {
     /// What the caller's rate limit has left, for the response headers.
     pub(crate) rate_limit: OnceLock<RateLimitState>,
+    /// The endpoint of its path, such as `/api/changes/:id`.
+    pub(crate) route: OnceLock<&'static str>,
     /// The caller's organization; the response counts in its share of memory.
     pub(crate) tenant: OnceLock<Tenant>,
 }

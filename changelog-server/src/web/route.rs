@@ -43,8 +43,40 @@ pub(crate) fn respond_with_failure(
     }
 }
 
+/// Returns a [`Path`], as `warp::path!` does; without segments, that of `/`.
+macro_rules! route_path {
+    () => {
+        $crate::web::route::Path { filter: warp::path::end(), template: "/" }
+    };
+    ($($segment:tt)/ *) => {
+        $crate::web::route::Path {
+            filter: warp::path!($($segment)/ *),
+            template: concat!($("/", $crate::web::route::segment!($segment)),*),
+        }
+    };
+}
+pub(crate) use route_path as path;
+
+/// Returns the text of a segment of a path.
+macro_rules! segment {
+    (String) => {
+        ":id"
+    };
+    ($name:literal) => {
+        $name
+    };
+}
+pub(crate) use segment;
+
+/// A filter of a path, and its text with `:id` for parameters, for metrics.
+pub(crate) struct Path<F> {
+    pub(crate) filter: F,
+    pub(crate) template: &'static str,
+}
+
 /// A path and the handlers of its methods.
 pub(crate) struct Endpoint {
+    template: &'static str,
     /// Extracts the parameter of the path; empty for a path without one.
     path: BoxedFilter<(String,)>,
     handlers: Vec<(Method, Handler)>,
@@ -52,24 +84,26 @@ pub(crate) struct Endpoint {
 }
 
 /// Starts an endpoint for a path without a parameter.
-pub(crate) fn at<F>(path: F) -> Endpoint
+pub(crate) fn at<F>(path: Path<F>) -> Endpoint
 where
     F: Filter<Extract = (), Error = Rejection> + Clone + Send + Sync + 'static,
 {
     Endpoint {
-        path: path.map(String::new).boxed(),
+        template: path.template,
+        path: path.filter.map(String::new).boxed(),
         handlers: Vec::new(),
         failure: None,
     }
 }
 
 /// Starts an endpoint for a path with a parameter.
-pub(crate) fn at_id<F>(path: F) -> Endpoint
+pub(crate) fn at_id<F>(path: Path<F>) -> Endpoint
 where
     F: Filter<Extract = (String,), Error = Rejection> + Clone + Send + Sync + 'static,
 {
     Endpoint {
-        path: path.boxed(),
+        template: path.template,
+        path: path.filter.boxed(),
         handlers: Vec::new(),
         failure: None,
     }
@@ -77,11 +111,19 @@ where
 
 /// Starts an endpoint for a path with two parameters, which are one with a slash between
 /// them.
-pub(crate) fn at_ids<F>(path: F) -> Endpoint
+pub(crate) fn at_ids<F>(path: Path<F>) -> Endpoint
 where
     F: Filter<Extract = (String, String), Error = Rejection> + Clone + Send + Sync + 'static,
 {
-    at_id(path.map(|first: String, second: String| first + "/" + &second))
+    Endpoint {
+        template: path.template,
+        path: path
+            .filter
+            .map(|first: String, second: String| first + "/" + &second)
+            .boxed(),
+        handlers: Vec::new(),
+        failure: None,
+    }
 }
 
 impl Endpoint {
@@ -147,12 +189,14 @@ impl Endpoint {
     /// Builds the filter.
     pub(crate) fn filter(self, app: &App) -> BoxedFilter<(Response,)> {
         let app = app.clone();
-        let failure = self.failure;
+        let (failure, template) = (self.failure, self.template);
         let handlers: Arc<[(Method, Handler)]> = self.handlers.into();
         self.path
             .and(request())
             .then(move |parameter: String, mut request: Request| {
                 request.parameter = parameter;
+                // Set once: one endpoint handles a request.
+                let _ = request.context.state.route.set(template);
                 // Boxed, as the request is: each endpoint whose path is compared allocates the
                 // state of all that follows.
                 Box::pin(respond(
@@ -305,7 +349,7 @@ mod tests {
         async fn handler(_: App, _: Request) -> ApiResult {
             Err(ApiError::unknown_path())
         }
-        at(warp::path("changes")).get(handler).post(handler)
+        at(path!("changes")).get(handler).post(handler)
     }
 
     /// Returns the index of the handler, or the status and the header `Allow`.

@@ -24,6 +24,9 @@ pub(super) fn run_all(
     let password_file = ["--owner-password-file", "-"];
     let created = run(&[&create[..], &owner, &password_file].concat(), password);
     let key = run(&["key", "create", "--org", org, "--name", "another"], "");
+    let bounded = ["key", "create", "--org", org, "--name", "bounded"];
+    // A service of the fixture.
+    run(&[&bounded[..], &["--service", "ledger"]].concat(), "");
     run(&["key", "list", "--org", org], "");
     run(&["key", "revoke", &text(&key["id"])], "");
     let set_password = ["user", "set-password", "--email", &organization.email];

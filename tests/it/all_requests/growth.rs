@@ -3,7 +3,7 @@
 //! much of everything, as history and as what is still to be done.
 
 mod costs;
-mod fill;
+pub(super) mod fill;
 
 use std::collections::BTreeMap;
 use std::process::Command;

@@ -41,8 +41,8 @@ const OTHER_ORGANIZATIONS: [&str; 25] = [
         SELECT id, n || '@example.org', n || '@example.org', 'P', '', now FROM others",
     "INSERT INTO memberships (organization_id, user_id, role, created_at)
         SELECT organization_id, id, 'owner', now FROM others",
-    "INSERT INTO api_keys (id, organization_id, name, key_hash, masked, created_at)
-        SELECT id, organization_id, 'other', hash, '', now FROM others",
+    "INSERT INTO api_keys (id, organization_id, name, key_hash, masked, permissions, created_at)
+        SELECT id, organization_id, 'other', hash, '', '{\"scopes\":[\"read\"]}', now FROM others",
     "INSERT INTO sessions (token_hash, user_id, organization_id, created_at, last_seen_at)
         SELECT hash, id, organization_id, now, now FROM others",
     "INSERT INTO feeds (organization_id, user_id, token_hash, created_at)

@@ -78,11 +78,14 @@ async fn a_new_key_is_well_formed(app: TestApp) {
     let made = app.create_key(&[]);
     let members = [
         "created_at",
+        "environments",
         "expires_at",
         "id",
         "key",
         "name",
         "organization_id",
+        "scopes",
+        "service_ids",
     ];
     assert_eq!(keys(&made), members);
     let key = text(&made["key"]);

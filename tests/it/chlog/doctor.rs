@@ -262,12 +262,15 @@ async fn the_key_endpoint_describes_the_key(app: TestApp) {
         keys(&described),
         [
             "created_at",
+            "environments",
             "expires_at",
             "id",
             "masked",
             "name",
             "organization",
-            "plan"
+            "plan",
+            "scopes",
+            "services"
         ]
     );
     let organization = &app.organization;

@@ -125,6 +125,7 @@ async fn keys_are_listed_masked(app: TestApp) {
             [
                 "created_at",
                 "created_by",
+                "environments",
                 "expires_at",
                 "id",
                 "last_used_at",
@@ -132,6 +133,8 @@ async fn keys_are_listed_masked(app: TestApp) {
                 "name",
                 "organization_id",
                 "revoked_at",
+                "scopes",
+                "service_ids",
             ]
         );
         let masked = text(&row["masked"]);

@@ -1,6 +1,6 @@
 //! Sessions, their organization, and the creators of keys.
 
-use changelog_core::{NewApiKey, Role, Timestamp};
+use changelog_core::{NewApiKey, Permissions, Role, Timestamp};
 use changelog_server::store::Store;
 use chrono::{TimeDelta, Utc};
 
@@ -132,6 +132,7 @@ async fn a_key_names_its_creator(app: TestApp) {
     let new = NewApiKey {
         name: "from a page".to_owned(),
         expires_at: None,
+        permissions: Permissions::default(),
     };
     let mut tx = store.begin().await.expect("a transaction");
     let made = tx

@@ -14,7 +14,7 @@ use changelog_core::change::schemas::{NewLink, conditions};
 use changelog_core::limits::{
     IDEMPOTENCY_TTL, MAX_BODY_BYTES, MAX_IDEMPOTENCY_KEY_CHARS, MAX_VIOLATIONS,
 };
-use changelog_core::{ChangeEvent, MadeBy, Problem, ProblemCode, Violation, headers};
+use changelog_core::{ChangeEvent, MadeBy, Problem, ProblemCode, Scope, Violation, headers};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 use utoipa::openapi::extensions::{Extensions, ExtensionsBuilder};
@@ -108,13 +108,13 @@ impl Modify for Common {
             SecurityScheme::ApiKey(ApiKey::Cookie(ApiKeyValue::new(session::SESSION.http_name))),
         );
         for item in api.paths.paths.values_mut() {
-            for (operation, creates) in [
-                (item.get.as_mut(), false),
-                (item.post.as_mut(), true),
-                (item.patch.as_mut(), false),
+            for (operation, creates, reads) in [
+                (item.get.as_mut(), false, true),
+                (item.post.as_mut(), true, false),
+                (item.patch.as_mut(), false, false),
             ] {
                 let Some(operation) = operation else { continue };
-                complete(operation, creates);
+                complete(operation, creates, reads);
             }
         }
         envelopes::rename(api);
@@ -179,7 +179,19 @@ impl Access {
     }
 }
 
-fn complete(operation: &mut Operation, creates: bool) {
+/// Returns the scope that a key needs for an operation, if it needs one. `api/mod.rs` has what
+/// is required; a test compares both.
+fn scope(operation: &Operation, reads: bool) -> Option<Scope> {
+    let has_tag = |name: &str| (operation.tags.iter().flatten()).any(|tag| tag == name);
+    match reads {
+        _ if has_tag("key") => None,
+        true => Some(Scope::Read),
+        false if has_tag("hosts") || has_tag("services") => Some(Scope::Admin),
+        false => Some(Scope::Record),
+    }
+}
+
+fn complete(operation: &mut Operation, creates: bool, reads: bool) {
     let access = Access::of(operation);
     let takes_body = operation.request_body.is_some();
     let parameters = operation.parameters.get_or_insert_default();
@@ -204,6 +216,14 @@ fn complete(operation: &mut Operation, creates: bool) {
     }
     if access == Access::Key {
         codes.push(ProblemCode::PlanRequired);
+        if let Some(scope) = scope(operation, reads) {
+            codes.push(ProblemCode::ScopeRequired);
+            if scope == Scope::Record {
+                codes.push(ProblemCode::OutOfBounds);
+            }
+            let required = SecurityRequirement::new("api_key", [scope.as_str()]);
+            operation.security = Some(vec![required]);
+        }
     }
     if in_path {
         codes.extend([ProblemCode::MalformedId, ProblemCode::NotFound]);

@@ -11,10 +11,12 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
+use std::time::Duration;
 
 use changelog_client::Client;
 use changelog_core::{
-    Change, NewApiKey, NewOrganization, Organization, OwnerInput, Plan, Status, Timestamp,
+    Change, NewApiKey, NewOrganization, Organization, OwnerInput, Permissions, Plan, Status,
+    Timestamp,
 };
 use chrono::{Local, SecondsFormat};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -65,7 +67,7 @@ pub(super) async fn run(demo: Demo) -> Result<(), Failure> {
         utf8_percent_encode(&path.to_string_lossy(), ENCODED_IN_PATH)
     );
     let (store, serve_lock) = Store::open(&address, Purpose::Serve, Capacity::default()).await?;
-    let listener = crate::serve::bind(demo.listen).await?;
+    let listener = crate::serve::bind(demo.listen, "--listen").await?;
     let listening = listener.local_addr()?;
     let mut access = access(&store, &demo.data_dir).await?;
 
@@ -83,7 +85,7 @@ pub(super) async fn run(demo: Demo) -> Result<(), Failure> {
             Ok(()) = is_recorded => {}
         }
     };
-    let serving = crate::run(app, listener, shutdown);
+    let serving = crate::run(app, listener, shutdown, Duration::ZERO);
     let preparing = async {
         let client = Client::builder()
             .url(&url)
@@ -138,6 +140,7 @@ async fn access(store: &Store, data_dir: &Path) -> Result<Access, Failure> {
     let new = NewApiKey {
         name: "demo".to_owned(),
         expires_at: None,
+        permissions: Permissions::default(),
     };
     let key = tx
         .insert_api_key(tenant, &Actor::operator(), &new, now())

@@ -2,7 +2,7 @@
 
 use changelog_client::Client;
 use changelog_core::limits::MAX_BULK_CHANGES;
-use changelog_core::{NewApiKey, NewChange, Timestamp};
+use changelog_core::{NewApiKey, NewChange, Permissions, Timestamp};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
@@ -76,6 +76,7 @@ async fn client(store: &Store, url: &str, name: &str) -> Result<Client, Failure>
     let new = NewApiKey {
         name: name.to_owned(),
         expires_at: None,
+        permissions: Permissions::default(),
     };
     let mut tx = store.begin().await?;
     let created = tx

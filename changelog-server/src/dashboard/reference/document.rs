@@ -2,6 +2,7 @@
 //! a field by its name: what the document says is what is shown.
 
 use std::collections::BTreeSet;
+use std::fmt::Write;
 
 use changelog_core::headers;
 use serde_json::Value;
@@ -187,9 +188,13 @@ impl<'d> Reader<'d> {
             own => own,
         };
         let schemes = list(required).flat_map(members);
-        let schemes = schemes.map(|(name, _)| {
+        let schemes = schemes.map(|(name, scopes)| {
             let scheme = &self.document["components"]["securitySchemes"][name];
-            format!("{} `{}`", text(&scheme["in"]), text(&scheme["name"]))
+            let mut words = format!("{} `{}`", text(&scheme["in"]), text(&scheme["name"]));
+            for scope in list(scopes) {
+                let _ = write!(words, ", with the scope `{}`", text(scope));
+            }
+            words
         });
         let schemes: Vec<String> = schemes.collect();
         if schemes.is_empty() {

@@ -31,6 +31,8 @@ pub use resolver::Lookup;
 use networks::Networks;
 use resolver::{CheckedResolver, SystemLookup};
 
+use crate::trace_parent::{TRACEPARENT, TraceParent};
+
 /// The limit on the bytes of an answer that are read.
 pub const MAX_RESPONSE_BYTES: usize = 16 * 1024;
 /// The limit on the headers of an answer.
@@ -73,7 +75,11 @@ pub struct ReceiverResponse {
 
 /// Sends requests to receivers. Clones share their connections.
 #[derive(Clone)]
-pub struct ReceiverClient(Arc<Inner>);
+pub struct ReceiverClient {
+    inner: Arc<Inner>,
+    /// The trace that the requests belong to.
+    trace: Option<TraceParent>,
+}
 
 struct Inner {
     networks: Arc<Networks>,
@@ -102,12 +108,24 @@ impl ReceiverClient {
     /// Creates a client that finds the addresses of names by other means than the
     /// system's.
     pub fn with_lookup(allowed: Vec<IpNet>, lookup: impl Lookup) -> Self {
-        Self(Arc::new(Inner {
+        let inner = Inner {
             networks: Arc::new(Networks::new(allowed)),
             lookup: Arc::new(lookup),
             https: OnceCell::new(),
             http: OnceCell::new(),
-        }))
+        };
+        Self {
+            inner: Arc::new(inner),
+            trace: None,
+        }
+    }
+
+    /// Returns a client whose requests belong to a trace.
+    pub(crate) fn of_trace(&self, trace: Option<TraceParent>) -> Self {
+        Self {
+            inner: Arc::clone(&self.inner),
+            trace,
+        }
     }
 
     /// Sends a request and reads its answer. An answer of any status is `Ok`.
@@ -121,9 +139,15 @@ impl ReceiverClient {
             .unwrap_or(Err(SendError::Timeout))
     }
 
-    async fn exchange(&self, request: ReceiverRequest<'_>) -> Result<ReceiverResponse, SendError> {
+    async fn exchange(
+        &self,
+        mut request: ReceiverRequest<'_>,
+    ) -> Result<ReceiverResponse, SendError> {
         let url = Url::parse(request.url).map_err(|_| SendError::InvalidUrl)?;
         let scheme = self.checked(&url)?;
+        if let Some(trace) = self.trace.and_then(TraceParent::header) {
+            request.headers.insert(TRACEPARENT, trace);
+        }
         let mut response = self
             .client(scheme)
             .await?
@@ -165,14 +189,14 @@ impl ReceiverClient {
         let (scheme, host) = parts(&Url::parse(url).map_err(|_| SendError::InvalidUrl)?)?;
         let addresses = match host {
             Host::Domain(name) => {
-                let lookup = self.0.lookup.addresses(name);
+                let lookup = self.inner.lookup.addresses(name);
                 let found = tokio::time::timeout(CONNECT_TIMEOUT, lookup).await;
                 found.ok().and_then(Result::ok).unwrap_or_default()
             }
             Host::Ipv4(address) => vec![address.into()],
             Host::Ipv6(address) => vec![address.into()],
         };
-        let permit = |address: &IpAddr| self.0.networks.permit(*address, scheme);
+        let permit = |address: &IpAddr| self.inner.networks.permit(*address, scheme);
         match addresses.first() {
             None => Err(SendError::UnknownHost),
             Some(_) if addresses.iter().any(permit) => Ok(None),
@@ -190,7 +214,7 @@ impl ReceiverClient {
             Host::Domain(name) => name.parse().ok(),
         };
         match address {
-            Some(address) if !self.0.networks.permit(address, scheme) => {
+            Some(address) if !self.inner.networks.permit(address, scheme) => {
                 Err(SendError::RefusedAddress)
             }
             _ => Ok(scheme),
@@ -199,13 +223,13 @@ impl ReceiverClient {
 
     async fn client(&self, scheme: Scheme) -> Result<&Client, SendError> {
         let cell = match scheme {
-            Scheme::Https => &self.0.https,
-            Scheme::Http => &self.0.http,
+            Scheme::Https => &self.inner.https,
+            Scheme::Http => &self.inner.http,
         };
         cell.get_or_try_init(async || {
             let resolver = CheckedResolver {
-                networks: Arc::clone(&self.0.networks),
-                lookup: Arc::clone(&self.0.lookup),
+                networks: Arc::clone(&self.inner.networks),
+                lookup: Arc::clone(&self.inner.lookup),
                 scheme,
             };
             let build = move || {

@@ -140,7 +140,7 @@ impl Draft {
 
     /// Returns the event as `events` stores it.
     fn event_json(&self) -> String {
-        let head = json!({
+        let mut head = json!({
             "id": self.activity_id,
             "kind": EventKind::Created,
             "at": Timestamp::from(self.now),
@@ -148,6 +148,9 @@ impl Draft {
             "actor_id": self.actor.person,
             "host_id": self.host_id,
         });
+        if let Some(trace) = self.actor.trace {
+            head["trace"] = json!(trace);
+        }
         let mut json = head.to_string();
         json.pop();
         json.push_str(",\"change\":");

@@ -22,10 +22,13 @@ mod row;
 mod schedule;
 mod update;
 
-use changelog_core::Change;
+use changelog_core::{Author, AuthorType, Change, HostId};
 use sqlx::QueryBuilder;
+use sqlx::types::Uuid;
 
 use super::engine::Dialect;
+use super::index::counts::CountDelta;
+use super::index::search;
 use super::{StoreError, Tenant};
 
 pub(super) use by_id::batcher;
@@ -76,6 +79,44 @@ impl ChangeJson {
     /// Parses the change.
     pub fn parse(&self) -> Result<Change, StoreError> {
         serde_json::from_str(&self.0).map_err(|error| broken(&error))
+    }
+}
+
+/// Parses a change from the columns of its row: without the service, the host and the name of
+/// the person, which are read from other tables.
+pub(super) fn stored(document: &str, author_key: Option<&str>) -> Result<Change, StoreError> {
+    let mut json = document.to_owned();
+    json.push_str(",\"service\":null,\"host_ref\":null");
+    if let Some(id) = author_key {
+        let id = Uuid::parse_str(id).unwrap_or_default();
+        let author = Author {
+            kind: AuthorType::Person,
+            name: String::new(),
+            id,
+        };
+        json.push_str(",\"created_by\":");
+        json.push_str(&serde_json::to_string(&author).map_err(|error| broken(&error))?);
+    }
+    json.push('}');
+    ChangeJson(json).parse()
+}
+
+/// Returns the terms of a [`stored`] change in the search index.
+pub(super) fn search_terms(tenant: Tenant, change: &Change, host: Option<HostId>) -> String {
+    search::indexed_text(tenant, &change.title, &row::facets(change, host))
+}
+
+/// Returns what a [`stored`] change adds to the counts.
+pub(super) fn count_delta(
+    tenant: Tenant,
+    sort_key: i64,
+    change: &Change,
+    host: Option<HostId>,
+) -> CountDelta<'_> {
+    CountDelta {
+        tenant,
+        facets: row::facets(change, host),
+        millis: super::index::sort_key::millis(sort_key),
     }
 }
 

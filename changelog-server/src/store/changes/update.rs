@@ -21,6 +21,18 @@ const SELECT_SERVICE: &str =
 const SELECT_HOST: &str = "SELECT reference FROM hosts WHERE organization_id = $1 AND id = $2";
 
 impl Tx {
+    /// Reads and locks a change that is about to be updated.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] when the change does not exist.
+    pub async fn change_before_update(
+        &mut self,
+        tenant: Tenant,
+        id: ChangeId,
+    ) -> Result<Change, StoreError> {
+        Ok(self.lock_change(tenant, id).await?.1)
+    }
+
     /// Updates a change, records it in the activity log if a field changed, and returns
     /// the change. A change whose effective time changes moves in lists, counts and
     /// search.

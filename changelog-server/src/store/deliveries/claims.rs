@@ -13,6 +13,7 @@ use sqlx::{FromRow, QueryBuilder};
 
 use crate::store::engine::{Dialect, PushValue, execute, on, push_limit, read};
 use crate::store::{Database, StoreError, Tenant, Tx, events};
+use crate::trace_parent::TraceParent;
 
 /// The limit on deliveries of one message of a burst.
 const MAX_BURST: u64 = 500;
@@ -40,6 +41,8 @@ pub struct Claim {
     pub burst: Option<String>,
     /// The event.
     pub event: Event,
+    /// The trace of the request that caused it.
+    pub trace: Option<TraceParent>,
     /// What the receiver calls its message about the subject.
     pub reference: Option<Json>,
     /// Whether that message shows a later event already, so that this one must not replace
@@ -239,12 +242,13 @@ impl Tx {
             let known = references
                 .iter()
                 .find(|one| one.subject_id == row.subject_id);
-            if let Some(Ok(event)) = found.map(|one| events::parse(&one.document)) {
+            if let Some(Ok((event, trace))) = found.map(|one| events::parse(&one.document)) {
                 claims.push(Claim {
                     sequence: row.sequence,
                     attempt: row.attempts,
                     burst: row.burst,
                     event,
+                    trace,
                     reference: known.and_then(|one| serde_json::from_str(&one.reference).ok()),
                     is_outdated: known.is_some_and(|one| one.sequence > row.sequence),
                 });

@@ -192,7 +192,8 @@ impl From<ListedRow> for Delivery {
             reason: row.reason,
             event: row
                 .document
-                .and_then(|document| events::parse(&document).ok()),
+                .and_then(|document| events::parse(&document).ok())
+                .map(|(event, _)| event),
         }
     }
 }

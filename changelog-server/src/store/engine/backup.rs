@@ -2,9 +2,9 @@
 
 use std::fs::File;
 use std::io::{Error, ErrorKind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Connection};
 
 use super::connections::Connections;
@@ -33,48 +33,63 @@ impl Connections {
         let Some(mut connection) = self.readers.lists.unbounded().await? else {
             return Err(BackupError::Postgres);
         };
-        if path.exists() {
-            let message = format!(
-                "{} exists; a backup never overwrites a file",
-                path.display()
-            );
-            return Err(Error::new(ErrorKind::AlreadyExists, message).into());
-        }
-        let mut partial = path.as_os_str().to_owned();
-        partial.push(".partial");
-        let partial = Path::new(&partial);
-        match std::fs::remove_file(partial) {
-            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
-            _ => {}
-        }
-        let target = partial.to_str().ok_or_else(|| {
-            Error::new(
-                ErrorKind::InvalidInput,
-                "the path of a backup must be valid UTF-8",
-            )
-        })?;
-        // SQLite writes into a file that is empty, and leaves its mode.
-        drop(files::create_new(partial)?);
-        // Unbounded in time, unlike every other statement: it reads everything.
-        // Writes continue meanwhile; their log cannot be reused, and grows.
-        sqlx::query("VACUUM INTO $1")
-            .bind(target)
-            .execute(&mut connection)
-            .await
-            .map_err(StoreError::from)?;
-        check(partial).await?;
-        File::open(partial)?.sync_all()?;
-        std::fs::rename(partial, path)?;
-        if let Some(folder) = path.parent() {
-            let folder = if folder.as_os_str().is_empty() {
-                Path::new(".")
-            } else {
-                folder
-            };
-            File::open(folder)?.sync_all()?;
-        }
-        Ok(std::fs::metadata(path)?.len())
+        copy_checked(&mut connection, path).await
     }
+}
+
+/// Returns where a copy is written before it has its name.
+pub(crate) fn partial_path(path: &Path) -> PathBuf {
+    let mut partial = path.as_os_str().to_owned();
+    partial.push(".partial");
+    partial.into()
+}
+
+/// Makes the names of the files in the folder of a file durable.
+pub(super) fn sync_folder_of(path: &Path) -> std::io::Result<()> {
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+}
+
+/// Does what [`Connections::backup`] says, by a connection to the database.
+pub(super) async fn copy_checked(
+    connection: &mut SqliteConnection,
+    path: &Path,
+) -> Result<u64, BackupError> {
+    if path.exists() {
+        let message = format!(
+            "{} exists; a backup never overwrites a file",
+            path.display()
+        );
+        return Err(Error::new(ErrorKind::AlreadyExists, message).into());
+    }
+    let partial = partial_path(path);
+    let partial = partial.as_path();
+    match std::fs::remove_file(partial) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
+        _ => {}
+    }
+    let target = partial.to_str().ok_or_else(|| {
+        Error::new(
+            ErrorKind::InvalidInput,
+            "the path of a backup must be valid UTF-8",
+        )
+    })?;
+    // SQLite writes into a file that is empty, and leaves its mode.
+    drop(files::create_new(partial)?);
+    // Unbounded in time, unlike every other statement: it reads everything.
+    // Writes continue meanwhile; their log cannot be reused, and grows.
+    sqlx::query("VACUUM INTO $1")
+        .bind(target)
+        .execute(&mut *connection)
+        .await
+        .map_err(StoreError::from)?;
+    check(partial).await?;
+    File::open(partial)?.sync_all()?;
+    std::fs::rename(partial, path)?;
+    sync_folder_of(path)?;
+    Ok(std::fs::metadata(path)?.len())
 }
 
 async fn check(path: &Path) -> Result<(), StoreError> {

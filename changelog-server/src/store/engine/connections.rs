@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use super::backend::{Engine, bounded, read};
 use super::data_file::DataFile;
 use super::error::StoreError;
-use super::fair_share::{FairShare, Holder, Permit};
+use super::fair_share::{FairShare, Holder, Permit, ShareUsage};
 use super::generation::Generations;
 use super::postgres_pool::{Planning, PostgresPool};
 use super::readers::{Lease, Readers};
@@ -125,6 +125,23 @@ impl Connections {
             sqlx::query_as("SELECT created_at FROM organizations LIMIT 1").fetch_optional(&mut **db)
         })?;
         Ok(())
+    }
+
+    /// Returns how connections that read and transactions are used, by group.
+    pub(crate) fn usage(&self) -> Vec<(&'static str, ShareUsage)> {
+        let ReaderGroups {
+            health,
+            system,
+            points,
+            lists,
+        } = &self.readers;
+        vec![
+            ("health", health.usage()),
+            ("system", system.usage()),
+            ("single_rows", points.usage()),
+            ("lists", lists.usage()),
+            ("transactions", self.write_permits.usage()),
+        ]
     }
 
     /// Closes the connections; on SQLite this folds in the write-ahead log.

@@ -59,6 +59,11 @@ impl DataFile {
         WriteLock::open(&self.path)
     }
 
+    /// Returns the size of the file in bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.path.metadata().map_or(0, |found| found.len())
+    }
+
     /// Returns the size of the write-ahead log in bytes.
     pub(crate) fn wal_bytes(&self) -> u64 {
         companion(&self.path, "wal")

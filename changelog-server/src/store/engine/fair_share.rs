@@ -4,6 +4,7 @@
 //! every connection to the database from all others.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -24,7 +25,12 @@ pub(crate) type Holder = Option<OrganizationId>;
 /// A number of permits, and how many of them one holder may have at once.
 #[derive(Debug)]
 pub(crate) struct FairShare {
+    permits: usize,
     share: usize,
+    /// How many were refused because their holder held its share.
+    refused: AtomicU64,
+    /// How many were refused because all permits were in use.
+    exhausted: AtomicU64,
     state: Mutex<State>,
 }
 
@@ -43,6 +49,21 @@ struct Queue {
     waiters: VecDeque<oneshot::Sender<Permit>>,
 }
 
+/// How permits are used.
+#[derive(Clone, Copy, Debug)]
+pub struct ShareUsage {
+    /// The number of permits.
+    pub permits: usize,
+    /// How many of them are held.
+    pub in_use: usize,
+    /// How many wait for one.
+    pub waiting: usize,
+    /// How many were refused because their organization held its share.
+    pub refused: u64,
+    /// How many were refused because all permits were in use.
+    pub exhausted: u64,
+}
+
 /// A permit; it goes to the next waiter when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Permit {
@@ -54,7 +75,10 @@ impl FairShare {
     /// Makes `permits`, of which one holder has at most `share` at once.
     pub(crate) fn new(permits: usize, share: usize) -> Arc<Self> {
         Arc::new(Self {
+            permits,
             share,
+            refused: AtomicU64::default(),
+            exhausted: AtomicU64::default(),
             state: Mutex::new(State {
                 free: permits,
                 holders: HashMap::new(),
@@ -66,6 +90,22 @@ impl FairShare {
     /// Returns how many permits one holder has at most.
     pub(crate) fn share(&self) -> usize {
         self.share
+    }
+
+    /// Returns how it is used.
+    pub(crate) fn usage(&self) -> ShareUsage {
+        let state = self.lock();
+        ShareUsage {
+            permits: self.permits,
+            in_use: self.permits.saturating_sub(state.free),
+            waiting: state
+                .holders
+                .values()
+                .map(|queue| queue.waiters.len())
+                .sum(),
+            refused: self.refused.load(Ordering::Relaxed),
+            exhausted: self.exhausted.load(Ordering::Relaxed),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -107,8 +147,10 @@ impl FairShare {
             .get(&holder)
             .map_or(0, |queue| queue.held);
         if holder.is_some() && held >= self.share {
+            self.refused.fetch_add(1, Ordering::Relaxed);
             return Err(StoreError::Overloaded);
         }
+        self.exhausted.fetch_add(1, Ordering::Relaxed);
         Err(StoreError::Unavailable(
             "every connection for this work is in use".into(),
         ))

@@ -15,7 +15,7 @@ use sqlx::{ConnectOptions, Connection};
 
 use super::backend::{Engine, bounded};
 use super::error::StoreError;
-use super::fair_share::{FairShare, Holder, Permit};
+use super::fair_share::{FairShare, Holder, Permit, ShareUsage};
 use super::postgres_pool::{Planning, PostgresConnection, PostgresPool};
 use super::statement_costs::StatementCosts;
 
@@ -79,6 +79,11 @@ impl Readers {
     /// Returns how many of them one organization uses at most at once.
     pub(crate) fn share(&self) -> usize {
         self.shares.share()
+    }
+
+    /// Returns how they are used.
+    pub(crate) fn usage(&self) -> ShareUsage {
+        self.shares.usage()
     }
 
     /// Opens a connection to SQLite whose statements may take as long as they

@@ -14,12 +14,12 @@ use super::super::fixture::Fixture;
 
 /// The size of a database.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Size {
+pub(in crate::all_requests) struct Size {
     /// The number of changes, and of everything that is written for changes.
-    pub(super) changes: usize,
+    pub(in crate::all_requests) changes: usize,
     /// The number of services, hosts, people, keys and the like, which quotas limit to a
     /// thousand.
-    pub(super) nouns: usize,
+    pub(in crate::all_requests) nouns: usize,
 }
 
 impl Size {
@@ -71,8 +71,8 @@ const PER_NOUN: [&str; 18] = [
     "mailboxes (organization_id, user_id, mail, token, due_at, attempts, failures)
         SELECT ORG, ID(n), 'daily', 'token-' || n,
             NOW + CASE WHEN n % 3 = 0 THEN 0 ELSE 99999999 END, 0, 0",
-    "api_keys (id, organization_id, name, key_hash, masked, created_at)
-        SELECT ID(n), ORG, 'key ' || n, HASH(n), '', NOW",
+    "api_keys (id, organization_id, name, key_hash, masked, permissions, created_at)
+        SELECT ID(n), ORG, 'key ' || n, HASH(n), '', '{\"scopes\":[\"read\"]}', NOW",
     // Some should have been heard, some have been missed.
     "rhythms (organization_id, id, is_key, last_seen_at, rhythm, expected_by, is_missed, gaps)
         SELECT ORG, ID(n), 1, NOW - n, EMPTY,
@@ -150,7 +150,11 @@ const ONCE: [&str; 1] = [
 
 /// Fills the database, connects a receiver, and returns what requests are about. The service
 /// is killed before the backlog is inserted.
-pub(super) async fn fill(app: &mut TestApp, receiver: &Receiver, size: Size) -> Fixture {
+pub(in crate::all_requests) async fn fill(
+    app: &mut TestApp,
+    receiver: &Receiver,
+    size: Size,
+) -> Fixture {
     let fixture = Fixture::create(app).await;
     let key = app.key();
     let services = create(

@@ -21,6 +21,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use prometheus_client::metrics::histogram::Histogram;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -42,6 +43,14 @@ pub(crate) struct BatchLimits {
     pub(crate) weight: usize,
     /// Whether requests of several lanes share a batch.
     pub(crate) mixes_lanes: bool,
+}
+
+/// The bounds of the sizes of batches.
+const BATCH_BOUNDS: [f64; 9] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0];
+
+/// Returns what counts the sizes of batches.
+pub(crate) fn batch_histogram() -> Histogram {
+    Histogram::new(BATCH_BOUNDS)
 }
 
 /// The results of the requests of a batch, in their order; an error of the whole
@@ -71,6 +80,8 @@ struct Shared<K, R, T> {
     weigh: fn(&R) -> usize,
     run: Box<Run<R, T>>,
     lanes: Mutex<Lanes<K, R, T>>,
+    /// How many requests were run together.
+    batch_sizes: Histogram,
 }
 
 /// The lanes that have requests, waiting or running.
@@ -80,6 +91,8 @@ struct Lanes<K, R, T> {
     rotation: VecDeque<K>,
     running_batches: usize,
     waiting_requests: usize,
+    /// How many were refused since the start, because they had waited too long.
+    refused_requests: u64,
 }
 
 struct Lane<R, T> {
@@ -117,13 +130,26 @@ where
             limits,
             weigh,
             run: Box::new(move |requests| Box::pin(run(requests))),
+            batch_sizes: batch_histogram(),
             lanes: Mutex::new(Lanes {
                 by_key: HashMap::new(),
                 rotation: VecDeque::new(),
                 running_batches: 0,
                 waiting_requests: 0,
+                refused_requests: 0,
             }),
         }))
+    }
+
+    /// Returns how many requests wait, and how many were refused.
+    pub(crate) fn usage(&self) -> (usize, u64) {
+        let lanes = self.0.lock();
+        (lanes.waiting_requests, lanes.refused_requests)
+    }
+
+    /// Returns how many requests are run together.
+    pub(crate) fn batch_sizes(&self) -> Histogram {
+        self.0.batch_sizes.clone()
     }
 
     /// Submits a request that reads, and waits for its result for a limited time:
@@ -216,7 +242,7 @@ where
             if is_member || lane.running_batches < limits.batches_per_lane {
                 // Of several lanes each adds one request at a time.
                 let most = if limits.mixes_lanes { 1 } else { usize::MAX };
-                lane.add_to(&mut batch.requests, most, &mut room, weigh);
+                self.refused_requests += lane.add_to(&mut batch.requests, most, &mut room, weigh);
             }
             self.waiting_requests -= before.0 - lane.waiting.len();
             let has_added = batch.requests.len() > before.1;
@@ -262,15 +288,15 @@ where
 impl<R, T> Lane<R, T> {
     /// Adds at most `most` requests to a batch, as far as there is room; the first
     /// of a batch always has room. A request whose caller has left is dropped; one
-    /// that has waited too long is refused.
+    /// that has waited too long is refused. Returns how many were.
     fn add_to(
         &mut self,
         batch: &mut Vec<Waiting<R, T>>,
         most: usize,
         room: &mut usize,
         weigh: fn(&R) -> usize,
-    ) {
-        let mut added = 0;
+    ) -> u64 {
+        let (mut added, mut refused) = (0, 0);
         while added < most
             && let Some(next) = self.waiting.pop_front()
         {
@@ -279,20 +305,22 @@ impl<R, T> Lane<R, T> {
             }
             if next.since.elapsed() > PERMIT_TIMEOUT {
                 let _ = next.reply.send(Err(self.refusal()));
+                refused += 1;
                 continue;
             }
             let weight = weigh(&next.request);
             if weight > *room && !batch.is_empty() {
                 self.waiting.push_front(next);
-                return;
+                return refused;
             }
             *room = room.saturating_sub(weight);
             batch.push(next);
             added += 1;
             if *room == 0 {
-                return;
+                return refused;
             }
         }
+        refused
     }
 
     /// Returns why a request is refused: the batch that it waited for has failed,
@@ -329,6 +357,8 @@ where
                 .into_iter()
                 .map(|waiting| (waiting.request, waiting.reply))
                 .unzip();
+            let size = u32::try_from(requests.len()).unwrap_or(u32::MAX);
+            self.batch_sizes.observe(size.into());
             let results = (self.run)(requests).await;
             running.failure = results.as_ref().err().cloned();
             match results {

@@ -23,6 +23,15 @@ pub enum Purpose {
     Administer,
     /// To copy it as it is: a database that does not exist must not be created.
     Copy,
+    /// To look at it as it is, whatever its schema.
+    Inspect,
+}
+
+impl Purpose {
+    /// Returns whether a SQLite database is neither created nor migrated.
+    pub(super) fn leaves_it_as_it_is(self) -> bool {
+        matches!(self, Self::Copy | Self::Inspect)
+    }
 }
 
 /// Why the database could not be opened.
@@ -83,6 +92,12 @@ pub enum OpenError {
          use pgbouncer 1.21 or later with max_prepared_statements above 0, or pool_mode = session"
     )]
     Pooler,
+    /// A move into this database was interrupted.
+    #[error(
+        "a move into this database is not complete; run the same `changelog-server move` again, \
+         which continues it"
+    )]
+    UnfinishedMove,
     /// The store could not begin to work.
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -12,6 +12,16 @@ pub use capacity::Capacity;
 pub use error::{OpenError, Purpose};
 pub(crate) use sqlite::ServeLock;
 
+/// Returns the number of the newest schema that this program knows for a database.
+pub(crate) fn newest_schema(address: &str) -> i64 {
+    let migrator = if address.starts_with("sqlite:") {
+        sqlite::migrator()
+    } else {
+        postgres::migrator()
+    };
+    schema::newest(&migrator)
+}
+
 /// Opens the database at an address and migrates its schema. The lock that is
 /// returned with it must be held for as long as the process serves. On PostgreSQL
 /// at most `write_batches` batches of writes run at the same time.

@@ -168,9 +168,17 @@ fn code_of(error: &sqlx::Error) -> Option<String> {
     Some(error.as_database_error()?.code()?.into_owned())
 }
 
+/// Returns the migrations.
+pub(super) fn migrator() -> Migrator {
+    sqlx::migrate!("migrations/postgres")
+}
+
 /// Brings the schema up to date.
 async fn migrate(connection: &mut PgConnection, purpose: Purpose) -> Result<(), OpenError> {
-    let mut migrator = sqlx::migrate!("migrations/postgres");
+    if purpose == Purpose::Inspect {
+        return Ok(());
+    }
+    let mut migrator = migrator();
     let found = applied(connection).await?;
     if is_up_to_date(&migrator, &found) {
         return Ok(());

@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sqlx::migrate::Migrator;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{ConnectOptions, Connection};
 
@@ -55,21 +56,21 @@ pub(super) async fn open(
     };
 
     // A new database has nothing to copy or to administer: the path is wrong.
-    let is_needed = matches!(purpose, Purpose::Copy | Purpose::Administer);
+    let is_needed = purpose.leaves_it_as_it_is() || purpose == Purpose::Administer;
     if is_needed && !path.try_exists().map_err(in_path)? {
         return Err(OpenError::Missing(path));
     }
-    if purpose != Purpose::Copy {
+    if !purpose.leaves_it_as_it_is() {
         files::prepare(&path).map_err(in_path)?;
     }
     let serve_lock = match purpose {
-        Purpose::Create | Purpose::Administer | Purpose::Copy => None,
+        Purpose::Create | Purpose::Administer | Purpose::Copy | Purpose::Inspect => None,
         Purpose::Serve => match data_file::serve_lock(&path).map_err(in_path)? {
             None => return Err(OpenError::Served(path)),
             lock => lock,
         },
     };
-    if purpose != Purpose::Copy {
+    if !purpose.leaves_it_as_it_is() {
         migrate_sqlite(&options, &path, serve_lock.is_some()).await?;
     }
     let file = Arc::new(DataFile::open(&path).map_err(in_path)?);
@@ -111,6 +112,11 @@ pub(super) async fn open(
     Ok((connections, serve_lock))
 }
 
+/// Returns the migrations.
+pub(super) fn migrator() -> Migrator {
+    sqlx::migrate!("migrations/sqlite")
+}
+
 /// Brings the schema of a SQLite database up to date, unless another process
 /// serves it: that one knows only the schema that it started with.
 async fn migrate_sqlite(
@@ -125,7 +131,7 @@ async fn migrate_sqlite(
     // sqlx's own migration lock does nothing on SQLite.
     let _guard = write_lock::acquire(path).await?;
     let mut connection = options.connect().await.map_err(OpenError::Connect)?;
-    let migrator = sqlx::migrate!("migrations/sqlite");
+    let migrator = migrator();
     let needed = newest(&migrator);
     let found: Result<(Option<i64>,), _> = sqlx::query_as(VERSION).fetch_one(&mut connection).await;
     let found = version_of(found)?;

@@ -25,12 +25,14 @@ mod tests;
 
 use std::sync::Arc;
 
+use prometheus_client::metrics::histogram::Histogram;
 use sqlx::Sqlite;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use tokio::sync::{mpsc, oneshot};
 
 pub(crate) use job::SqliteTx;
 
+use super::batcher::batch_histogram;
 use super::checkpoint::Checkpoints;
 use super::data_file::DataFile;
 use super::error::StoreError;
@@ -46,6 +48,7 @@ const MAX_QUEUED_JOBS: usize = 1_024;
 #[derive(Clone, Debug)]
 pub(crate) struct Writer {
     queue: mpsc::Sender<Job>,
+    group_jobs: Histogram,
 }
 
 impl Writer {
@@ -59,7 +62,9 @@ impl Writer {
         checkpoints: Checkpoints,
     ) -> Self {
         let (queue, jobs) = mpsc::channel(MAX_QUEUED_JOBS);
+        let group_jobs = batch_histogram();
         let task = Task {
+            group_jobs: group_jobs.clone(),
             options,
             file,
             generations,
@@ -70,7 +75,17 @@ impl Writer {
             next: None,
         };
         tokio::spawn(task.run());
-        Self { queue }
+        Self { queue, group_jobs }
+    }
+
+    /// Returns how many jobs wait.
+    pub(crate) fn queued_jobs(&self) -> usize {
+        self.queue.max_capacity() - self.queue.capacity()
+    }
+
+    /// Returns how many jobs share a COMMIT.
+    pub(crate) fn group_jobs(&self) -> Histogram {
+        self.group_jobs.clone()
     }
 
     /// Waits for the connection, inside a savepoint.

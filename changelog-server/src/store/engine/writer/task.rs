@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use prometheus_client::metrics::histogram::Histogram;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Connection, Executor, Sqlite};
 use tokio::sync::{mpsc, oneshot};
@@ -77,6 +78,8 @@ impl State {
 }
 
 pub(super) struct Task {
+    /// How many jobs shared a COMMIT.
+    pub(super) group_jobs: Histogram,
     pub(super) options: SqliteConnectOptions,
     pub(super) file: Arc<DataFile>,
     pub(super) generations: Arc<Generations>,
@@ -164,6 +167,8 @@ impl Task {
             tracing::error!(%error, writes = group.waiters.len(), "a group of writes failed");
             self.roll_back().await;
         }
+        let jobs = u32::try_from(group.waiters.len()).unwrap_or(u32::MAX);
+        self.group_jobs.observe(jobs.into());
         for waiter in group.waiters {
             // No job is at fault when its group fails.
             let outcome = result.clone().map_err(|error| match error {

@@ -97,7 +97,31 @@ pub(in crate::store) struct CountDelta<'c> {
     pub(in crate::store) millis: i64,
 }
 
+/// The key of a count of an organization.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(in crate::store) struct CountKey {
+    pub(in crate::store) scope: String,
+    pub(in crate::store) span: i64,
+    pub(in crate::store) start: i64,
+    pub(in crate::store) risk_level: String,
+    pub(in crate::store) status: String,
+    pub(in crate::store) environment: String,
+}
+
 impl<'c> CountDelta<'c> {
+    /// Returns the keys of the counts that the change adds one to.
+    pub(in crate::store) fn keys(&self) -> impl Iterator<Item = CountKey> {
+        let environment = self.facets.environment.map_or("", Environment::as_str);
+        self.rows().map(move |(scope, span, start)| CountKey {
+            scope: scope.into_owned(),
+            span,
+            start,
+            risk_level: self.facets.risk_level.as_str().to_owned(),
+            status: self.facets.status.as_str().to_owned(),
+            environment: environment.to_owned(),
+        })
+    }
+
     /// Returns scope, span and start of the rows that the change adds to.
     fn rows(&self) -> impl Iterator<Item = (Cow<'c, str>, i64, i64)> {
         let day = self.millis / DAY;
