@@ -15,13 +15,18 @@ use super::{WRITTEN_BY_A_TIMER, prepared};
 use changelog_tests::{Engine, Server, TestApp};
 
 /// Conditions that need no index, with the reason.
-const UNINDEXED_COLUMNS: [(&str, &str, &str); 10] = [
+const UNINDEXED_COLUMNS: [(&str, &str, &str); 11] = [
     (
         "change_counts",
         "risk_level",
         "a span has a dozen rows at most",
     ),
     ("change_counts", "status", "a span has a dozen rows at most"),
+    (
+        "change_hours",
+        "service_id",
+        "it is compared with the hours of eight days",
+    ),
     (
         "changes",
         "environment",
