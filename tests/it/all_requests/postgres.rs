@@ -57,11 +57,11 @@ async fn no_statement_scans_a_table() {
     };
     let mut app = TestApp::on_postgres(&postgres).await;
     let fixture = seed::fill(&app).await;
-    busy_hour(&app, &[&fixture.service, &fixture.other_service]).await;
     explain(&app).await;
     // New connections have the setting.
     app.restart().await;
     seed::assert_seeded(&app, &fixture).await;
+    busy_hour(&app, &[&fixture.service, &fixture.other_service]).await;
     let sent = send_everything(&app, &postgres, &fixture).await;
     let mut explained = explained::read(&postgres.log());
     let begin = sent.first().expect("a beginning").end;

@@ -197,7 +197,7 @@ impl Table {
                 row.map(|row| self.postgres_row(&row)).transpose()?
             }
         };
-        let is_counts = self.name == COUNTS;
+        let is_counts = COUNTS.contains(&self.name.as_str());
         Ok(row.map(|row| {
             let keys = self.key.iter();
             keys.filter(|place| !is_counts || self.columns[**place].name != "slot")
