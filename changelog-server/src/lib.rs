@@ -30,6 +30,7 @@ pub mod secrets;
 mod serve;
 pub mod service;
 pub mod store;
+mod systemd;
 pub mod trace_parent;
 mod web;
 

@@ -19,5 +19,6 @@ mod several_servers;
 mod sqlite_other_processes;
 mod sqlite_wal;
 mod startup;
+mod systemd;
 mod three_servers;
 mod unread_responses;

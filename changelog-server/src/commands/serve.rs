@@ -8,6 +8,7 @@ use tracing_subscriber::EnvFilter;
 use super::Failure;
 use crate::config::{Common, Serve};
 use crate::service::Service;
+use crate::systemd;
 
 pub(super) async fn run(common: &Common, serve: Serve) -> Result<(), Failure> {
     start_log("info")?;
@@ -21,8 +22,16 @@ pub(super) async fn run(common: &Common, serve: Serve) -> Result<(), Failure> {
     if let Some(url) = service.metrics_url() {
         writeln!(out, "metrics on {url}")?;
     }
-    writeln!(out, "listening on http://{}", service.address())?;
+    let address = service.address();
+    writeln!(out, "listening on http://{address}")?;
+    systemd::ready(&format!("http://{address}"));
+    let watchdog = tokio::spawn(systemd::feed_watchdog(service.store().clone()));
+    let shutdown = async {
+        shutdown.await;
+        systemd::stopping();
+    };
     service.run(shutdown).await;
+    watchdog.abort();
     Ok(())
 }
 

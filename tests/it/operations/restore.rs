@@ -1,5 +1,6 @@
 //! `changelog-server backup` and `restore`.
 
+use std::os::unix::fs::{MetadataExt, chown};
 use std::path::Path;
 
 use changelog_tests::{TestApp, assert_contains, assert_lacks, on_postgres, on_sqlite};
@@ -9,6 +10,7 @@ on_sqlite!(
     process:
     a_backup_replaces_the_database,
     a_database_is_restored_where_none_is,
+    a_restored_database_has_the_owner_of_the_replaced_one,
     only_sound_backups_are_restored,
 );
 on_postgres!(process: postgres_has_its_own_tools);
@@ -68,6 +70,21 @@ async fn a_database_is_restored_where_none_is(mut app: TestApp) {
     assert_eq!(restored["replaced"], Value::Null);
     app.restart().await;
     assert_eq!(app.key().body("/api/changes").await["count"], 1);
+}
+
+/// Root runs the command for the user of the service.
+async fn a_restored_database_has_the_owner_of_the_replaced_one(mut app: TestApp) {
+    let owner = 12_345;
+    app.server.kill9();
+    if chown(app.file(), Some(owner), Some(owner)).is_err() {
+        eprintln!("skipped: only root can give files away");
+        return;
+    }
+    let backup = app.folder().join("backup.db");
+    app.admin(&["backup", path(&backup)]);
+    app.admin(&["restore", path(&backup)]);
+    let restored = std::fs::metadata(app.file()).expect("it is there");
+    assert_eq!((restored.uid(), restored.mode() & 0o777), (owner, 0o600));
 }
 
 async fn only_sound_backups_are_restored(mut app: TestApp) {

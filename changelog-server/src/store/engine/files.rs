@@ -5,7 +5,7 @@
 
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::ErrorKind;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
 /// The mode of the database and of the files next to it: the database holds
@@ -46,19 +46,23 @@ pub(crate) fn create_new(path: &Path) -> std::io::Result<File> {
         .open(path)
 }
 
+/// Gives a file that root has created to the owner of the database, who could not open it
+/// otherwise; SQLite does the same.
+pub(crate) fn give_to_owner_of(database: &Path, created: &Path) {
+    if let (Ok(owner), Ok(now)) = (std::fs::metadata(database), std::fs::metadata(created))
+        && owner.uid() != now.uid()
+    {
+        // Only root may, and only root needs to.
+        let _ = chown(created, Some(owner.uid()), Some(owner.gid()));
+    }
+}
+
 /// Opens the lock file `NAME-PURPOSE`, and creates it if there is none.
 pub(crate) fn open_lock(path: &Path, purpose: &str) -> std::io::Result<(PathBuf, File)> {
     let name = companion(path, purpose);
     let file = match create_new(&name) {
         Ok(file) => {
-            // A file that root creates must belong to the owner of the database,
-            // who could not open it otherwise; SQLite does the same.
-            if let (Ok(owner), Ok(created)) = (std::fs::metadata(path), file.metadata())
-                && owner.uid() != created.uid()
-            {
-                // Only root may, and only root needs to.
-                let _ = fchown(&file, Some(owner.uid()), Some(owner.gid()));
-            }
+            give_to_owner_of(path, &name);
             file
         }
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {

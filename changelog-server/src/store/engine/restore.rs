@@ -104,6 +104,16 @@ pub async fn restore(
     let bytes = copy_checked(&mut connection, &copy).await?;
     // What cannot be closed in order is closed with the process.
     let _ = connection.close().await;
+    // Of the database that is replaced, or of its folder.
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    let owned = if path.exists() {
+        path.as_path()
+    } else {
+        folder.unwrap_or(Path::new("."))
+    };
+    files::give_to_owner_of(owned, &copy);
     let replaced = set_aside(&path, now).map_err(at(&path))?;
     std::fs::rename(&copy, &path).map_err(at(&path))?;
     sync_folder_of(&path).map_err(at(&path))?;
