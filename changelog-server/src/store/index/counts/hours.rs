@@ -22,6 +22,8 @@ const NO_SERVICE: Uuid = Uuid::nil();
 /// The limit on the rows by which busy services are chosen: two days of 400 services on
 /// SQLite, which reads them in about 4 ms.
 const MAX_ROWS: u64 = 20_000;
+/// The limit on changes that are counted by parts: the newest. A range should have fewer.
+const MAX_COUNTED_BY_PART: u64 = 10_000;
 /// The number of services that a statement names, so that it is prepared once.
 const SERVICES_PER_STATEMENT: usize = 16;
 
@@ -276,7 +278,9 @@ fn select_parts<DB: Dialect>(tenant: Tenant, millis: &Range<i64>, length: i64) -
     );
     query.push(" AND status <> 'planned'");
     sort_key::push_range(&mut query, "sort_key", sort_keys);
-    query.push(") AS counted GROUP BY part, service_id");
+    query.push(" ORDER BY sort_key DESC");
+    push_limit(&mut query, MAX_COUNTED_BY_PART, 0);
+    query.push(") AS of_range GROUP BY part, service_id");
     query
 }
 
