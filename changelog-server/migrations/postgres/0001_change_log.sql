@@ -319,6 +319,19 @@ CREATE TABLE change_counts (
 CREATE INDEX change_counts_by_day ON change_counts (organization_id, span, start, scope)
     WHERE span = -86400000 AND substr(scope, 1, 8) = 'service/';
 
+-- How many changes happened in each hour, by the first service ('00…' for those without one):
+-- every change is in one row. `hour` is the number of hours since 1970, `undone` how many of
+-- the `n` changes were rolled back, and `slot` is as in `change_counts`.
+CREATE TABLE change_hours (
+    organization_id uuid NOT NULL,
+    hour            bigint NOT NULL,
+    service_id      uuid NOT NULL,
+    slot            bigint NOT NULL,
+    n               bigint NOT NULL,
+    undone          bigint NOT NULL,
+    PRIMARY KEY (organization_id, hour, service_id, slot)
+);
+
 -- The words of titles and tags, and the facets that changes are filtered by. Each
 -- begins with its organization, so that a search costs what the organization's
 -- own changes cost. The service folds and splits the titles.

@@ -102,7 +102,7 @@ pub use events::{MAX_NEW_EVENTS, NumberedEvent};
 pub use feeds::Feed;
 pub use idempotency::{KeyState, KeyedRequest, Outcome};
 pub(crate) use index::counts::HAPPENED;
-pub use index::counts::{ChartScope, KindCounts, Scope};
+pub use index::counts::{BusyServices, ChartScope, HOUR, HourCount, KindCounts, Scope};
 pub use index::search::{ChangeMatcher, IndexTerms};
 pub use last_used::LastUses;
 pub use mailboxes::{Mailbox, Unsubscription};

@@ -15,6 +15,7 @@ const OF_ORGANIZATIONS: [&str; 23] = [
     "change_tags",
     "change_services",
     "change_counts",
+    "change_hours",
     "change_search",
     "activity",
     "activity_actors",
