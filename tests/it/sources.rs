@@ -4,3 +4,4 @@ mod calls;
 mod coverage;
 mod floods;
 mod receiving;
+mod runs;

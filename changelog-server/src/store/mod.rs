@@ -39,6 +39,7 @@ mod hosts;
 mod idempotency;
 pub(crate) mod index;
 mod invitations;
+mod joined_changes;
 mod key_lookup;
 mod last_used;
 mod latest_time;
@@ -101,7 +102,7 @@ pub use events::{MAX_NEW_EVENTS, NumberedEvent};
 pub use feeds::Feed;
 pub use idempotency::{KeyState, KeyedRequest, Outcome};
 pub(crate) use index::counts::HAPPENED;
-pub use index::counts::{ChartScope, KindCounts, Scope};
+pub use index::counts::{BusyServices, ChartScope, HOUR, HourCount, KindCounts, Scope};
 pub use index::search::{ChangeMatcher, IndexTerms};
 pub use last_used::LastUses;
 pub use mailboxes::{Mailbox, Unsubscription};
@@ -116,7 +117,7 @@ pub(crate) use sessions::MAX_CLOCK_SKEW;
 pub use sessions::{Person, Session, SessionInfo};
 pub use sign_in_attempts::Bucket;
 pub use source_events::{Finding, NewSourceEvent, PendingEvent, SourceEvent};
-pub use source_operations::{StoredOperation, hash_of};
+pub use source_operations::{DueSession, StoredOperation, hash_of};
 pub(crate) use sources::token_of;
 pub use sources::{MAX_SOURCES, Refused, Source};
 pub use subscriptions::MAX_SUBSCRIPTIONS;
@@ -260,6 +261,7 @@ impl Store {
                 source_operations::PURGE_CALLS,
                 source_operations::CALLS_KEPT,
             ),
+            (joined_changes::PURGE, source_operations::OPERATIONS_KEPT),
             // Last: on Citus it needs all nodes, and one may be away.
             (delete_keys, IDEMPOTENCY_TTL),
         ] {

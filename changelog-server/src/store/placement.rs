@@ -6,7 +6,7 @@
 
 /// The tables of which every row belongs to one organization, in the order in which
 /// they are distributed: a table comes after those that its foreign keys refer to.
-const OF_ORGANIZATIONS: [&str; 22] = [
+const OF_ORGANIZATIONS: [&str; 23] = [
     "services",
     "service_dependencies",
     "hosts",
@@ -15,6 +15,7 @@ const OF_ORGANIZATIONS: [&str; 22] = [
     "change_tags",
     "change_services",
     "change_counts",
+    "change_hours",
     "change_search",
     "activity",
     "activity_actors",
@@ -27,6 +28,7 @@ const OF_ORGANIZATIONS: [&str; 22] = [
     "source_events",
     "source_operations",
     "source_calls",
+    "joined_changes",
     "rhythms",
     "idempotency",
 ];
