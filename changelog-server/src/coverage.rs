@@ -27,7 +27,8 @@ pub(crate) async fn coverage(
     since: Timestamp,
 ) -> Result<Coverage, StoreError> {
     let now: Timestamp = app.now().into();
-    let (stored, sources) = try_join(app.store.heard(tenant), app.store.sources(tenant)).await?;
+    let (stored, sources) =
+        try_join(app.store.heard(tenant, now), app.store.sources(tenant)).await?;
     let stored = stored.into_iter().map(|heard| (heard.reporter, heard));
     let mut heard: HashMap<Reporter, Heard> = stored.collect();
     for (key, at) in app.last_used.recording_keys(tenant) {

@@ -19,6 +19,7 @@ mod observation;
 mod operation;
 mod proof;
 mod received;
+mod session;
 
 mod settings;
 
@@ -30,7 +31,8 @@ pub use kinds::{handshake, is_signed, read, request_id, takes_secret, verify};
 pub use observation::{
     Call, CallProgress, Facts, Observation, Progress, Reading, State, Tool, Unreadable,
 };
-pub use operation::{ObservedChange, Operation, SESSION_PAUSE};
+pub use operation::{ObservedChange, Operation};
 pub use proof::Unproven;
 pub use received::{Headers, Received};
+pub use session::SESSION_PAUSE;
 pub use settings::{AlertTemplates, GenericTemplates, RiskRules, Settings};

@@ -181,6 +181,11 @@ impl Tool {
         }
     }
 
+    /// Returns whether it is a tool whose runs `chlog terraform` and HCP Terraform record.
+    pub fn is_terraform(&self) -> bool {
+        matches!(self, Self::Automation(name) if name == "Terraform" || name == "OpenTofu")
+    }
+
     /// Returns whether a person uses it by hand.
     pub fn is_by_hand(&self) -> bool {
         matches!(self, Self::Console | Self::CommandLine(_))

@@ -4,23 +4,15 @@
 use changelog_core::change::BY_HAND;
 use changelog_core::limits::{MAX_LINKS, MAX_NAME_CHARS, MAX_SERVICES, MAX_TAGS, MAX_TITLE_CHARS};
 use changelog_core::{Environment, InputError, NewChange, RiskLevel, SourceKind, Timestamp};
-use chrono::TimeDelta;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::environment::environment_of;
 use crate::json::{fit, one_line};
-use crate::observation::{Call, Facts, Progress, State, Tool};
+use crate::observation::{Call, Facts, Progress, State};
+use crate::session::{SESSION_PAUSE, Session};
 use crate::settings::Settings;
 
-/// The pause that ends a session of calls.
-pub const SESSION_PAUSE: TimeDelta = TimeDelta::minutes(3);
-/// The calls that a description lists; of the others it has the number.
-const MAX_LINES: usize = 50;
-/// The areas that a title names.
-const MAX_AREAS: usize = 3;
-/// The areas that are counted, so that an operation stays small.
-const MAX_COUNTED_AREAS: usize = 50;
 /// The attempts at a valid change, each without the fields that were refused.
 const MAX_ATTEMPTS: usize = 4;
 
@@ -34,20 +26,6 @@ pub struct Operation {
     started_at: Option<Timestamp>,
     #[serde(default)]
     session: Option<Session>,
-}
-
-/// The calls of an operation.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Session {
-    /// The first call; the last one is at [`Operation::at`].
-    first_at: Timestamp,
-    principal: String,
-    is_person: bool,
-    tool: Tool,
-    calls: u64,
-    /// The areas with the number of their calls, in the order of the first calls.
-    areas: Vec<(String, u64)>,
-    lines: Vec<String>,
 }
 
 /// The change that an operation is shown as.
@@ -80,16 +58,8 @@ impl From<Call> for Operation {
             progress: Progress::Running,
             at: call.at,
             started_at: None,
-            session: Some(Session {
-                first_at: call.at,
-                principal: call.principal,
-                is_person: call.is_person,
-                tool: call.tool,
-                calls: 1,
-                areas: vec![(call.area, 1)],
-                lines: vec![call.line],
-            }),
-            facts: call.facts,
+            facts: call.facts.clone(),
+            session: Some(Session::from(call)),
         }
     }
 }
@@ -125,24 +95,75 @@ impl Operation {
         let Some(session) = &mut self.session else {
             return;
         };
-        session.calls += 1;
-        session.first_at = session.first_at.min(call.at);
         self.at = self.at.max(call.at);
-        let mut areas = session.areas.iter_mut();
-        if let Some((_, count)) = areas.find(|(area, _)| *area == call.area) {
-            *count += 1;
-        } else if session.areas.len() < MAX_COUNTED_AREAS {
-            session.areas.push((call.area, 1));
-        }
-        if session.lines.len() < MAX_LINES {
-            session.lines.push(call.line);
-        }
         self.facts.deletes |= call.facts.deletes;
-        self.facts.complete(call.facts);
-        if self.progress == Progress::Succeeded {
-            // The call was late: the session goes on until it is closed again.
+        self.facts.complete(call.facts.clone());
+        session.add(call);
+        self.reopen();
+    }
+
+    /// Adds the calls of another session, between which and this one a late call has closed
+    /// the pause.
+    pub fn join(&mut self, other: Self) {
+        let (Some(session), Some(others)) = (&mut self.session, other.session) else {
+            return;
+        };
+        session.join(others);
+        self.at = self.at.max(other.at);
+        self.facts.deletes |= other.facts.deletes;
+        self.facts.complete(other.facts);
+        if other.progress == Progress::Failed {
+            self.progress = Progress::Failed;
+        }
+        self.reopen();
+    }
+
+    /// Lets a session that was ended go on until it is ended again: a call was late.
+    fn reopen(&mut self) {
+        let is_of_run = self
+            .session
+            .as_ref()
+            .is_some_and(|session| session.is_of_run);
+        if self.progress == Progress::Succeeded && !is_of_run {
             self.progress = Progress::Running;
         }
+    }
+
+    /// Makes the calls of a session a part of a run that is recorded as a change of its own:
+    /// that change says how far the run is.
+    pub fn attach_to_run(&mut self) {
+        if let Some(session) = &mut self.session {
+            session.is_of_run = true;
+            self.progress = Progress::Succeeded;
+        }
+    }
+
+    /// Returns whether its calls are a part of a run.
+    pub fn is_of_run(&self) -> bool {
+        self.session
+            .as_ref()
+            .is_some_and(|session| session.is_of_run)
+    }
+
+    /// Returns whether a recorded run of Terraform may be what its calls are a part of.
+    pub fn may_be_of_run(&self) -> bool {
+        let mut session = self.session.iter();
+        session.any(|session| session.tool.is_terraform() && !session.is_of_run)
+    }
+
+    /// Returns what a run's change says of its calls: `14 calls, ec2 and iam`.
+    pub fn calls(&self) -> Option<String> {
+        self.session.as_ref().map(Session::calls)
+    }
+
+    /// Returns the environment, as far as it is known.
+    pub fn environment(&self, settings: &Settings) -> Option<Environment> {
+        environment_of(&self.facts.places, settings)
+    }
+
+    /// Returns the names of its services.
+    pub fn services(&self) -> &[String] {
+        &self.facts.services
     }
 
     /// Records that a call of the session failed after it had been accepted.
@@ -203,7 +224,8 @@ impl Operation {
         );
         set("commit", facts.commit.clone().map(Value::from));
         set("on_behalf_of", facts.person.clone().map(Value::from));
-        let agent = facts.agent.as_deref().or(self.automation());
+        let automation = self.session.as_ref().and_then(Session::automation);
+        let agent = facts.agent.as_deref().or(automation);
         set(
             "agent",
             agent.map(|name| json!({ "name": fit(name, MAX_NAME_CHARS) })),
@@ -238,45 +260,22 @@ impl Operation {
 
     fn title(&self) -> String {
         let title = match &self.session {
-            Some(session) if session.calls > 1 => format!(
-                "{} by {}: {} calls, {}",
-                session.tool.name(),
-                session.principal,
-                session.calls,
-                joined(&session.areas)
-            ),
+            Some(session) if session.is_of_several() => session.title(),
             _ => self.facts.title.clone(),
         };
         fit(&one_line(&title), MAX_TITLE_CHARS)
     }
 
     fn description(&self) -> Option<String> {
-        let Some(session) = self.session.as_ref().filter(|session| session.calls > 1) else {
-            return self.facts.description.clone();
-        };
-        let mut lines: Vec<String> = session
-            .lines
-            .iter()
-            .map(|line| format!("- `{}`", line.replace('`', "'")))
-            .collect();
-        let more = session.calls - session.lines.len() as u64;
-        if more > 0 {
-            lines.push(format!("- and {more} more"));
-        }
-        Some(lines.join("\n"))
-    }
-
-    fn automation(&self) -> Option<&str> {
-        match &self.session.as_ref()?.tool {
-            Tool::Automation(name) => Some(name),
-            _ => None,
+        match &self.session {
+            Some(session) if session.is_of_several() => Some(session.description()),
+            _ => self.facts.description.clone(),
         }
     }
 
     fn tags(&self, kind: &SourceKind) -> Vec<String> {
         let mut tags = vec![kind.as_str().to_owned()];
-        let by_hand = |session: &Session| session.is_person && session.tool.is_by_hand();
-        if self.session.as_ref().is_some_and(by_hand) {
+        if self.session.as_ref().is_some_and(Session::is_by_hand) {
             tags.push(BY_HAND.to_owned());
         }
         for tag in &self.facts.tags {
@@ -329,25 +328,6 @@ impl Facts {
             }
         }
         self.deletes |= other.deletes;
-    }
-}
-
-/// Writes the most frequent areas: `ec2`, `ec2 and iam`, `ec2, iam and 3 more`.
-fn joined(areas: &[(String, u64)]) -> String {
-    let mut areas: Vec<&(String, u64)> = areas.iter().collect();
-    areas.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    let mut names: Vec<String> = areas
-        .iter()
-        .take(MAX_AREAS)
-        .map(|(name, _)| name.clone())
-        .collect();
-    if areas.len() > MAX_AREAS {
-        names.truncate(MAX_AREAS - 1);
-        names.push(format!("{} more", areas.len() - names.len()));
-    }
-    match names.split_last() {
-        Some((last, rest)) if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
-        _ => names.concat(),
     }
 }
 

@@ -389,6 +389,17 @@ pub(super) async fn get_key(client: &Client) -> Result<(), Error> {
     Ok(())
 }
 
+// # send_event
+// ## curl
+// curl -s "$CHLOG_URL/api/ingest/generic/$TOKEN" \
+//   -H 'content-type: application/json' \
+//   -d '{"title": "Deploy search 7.9.1", "service": "search"}'
+// # TOKEN: the end of the address, which the page of the source shows once
+// ## chlog
+// None: senders have no key; `chlog import --from KIND FILE` reads the same from a file.
+// ## Rust
+// None: senders have no key; programs with the SDK create changes.
+
 // # list_activity
 // ## curl
 // curl -s "$CHLOG_URL/api/activity?limit=20" -b "$COOKIE"

@@ -26,6 +26,7 @@ mod incidents;
 mod json_snapshots;
 mod list_model;
 mod malformed_requests;
+mod mcp;
 mod one_millisecond;
 mod openapi;
 mod openapi_tools;

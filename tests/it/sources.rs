@@ -5,3 +5,4 @@ mod calls;
 mod coverage;
 mod floods;
 mod receiving;
+mod runs;

@@ -52,6 +52,7 @@ pub use raw_connection::RawConnection;
 pub use receivers::{Answer, Received, Receiver};
 pub use server::Server;
 pub use smtp::{SmtpMail, SmtpMode, SmtpServer};
+pub use source::TestSource;
 pub use test_clock::TestClock;
 pub use tls_server::TlsServer;
 pub use transaction_pooler::{NamedStatements, TransactionPooler, UnknownParameters};

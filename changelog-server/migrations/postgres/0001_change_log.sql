@@ -319,6 +319,19 @@ CREATE TABLE change_counts (
 CREATE INDEX change_counts_by_day ON change_counts (organization_id, span, start, scope)
     WHERE span = -86400000 AND substr(scope, 1, 8) = 'service/';
 
+-- How many changes happened in each hour, by the first service ('00…' for those without one):
+-- every change is in one row. `hour` is the number of hours since 1970, `undone` how many of
+-- the `n` changes were rolled back, and `slot` is as in `change_counts`.
+CREATE TABLE change_hours (
+    organization_id uuid NOT NULL,
+    hour            bigint NOT NULL,
+    service_id      uuid NOT NULL,
+    slot            bigint NOT NULL,
+    n               bigint NOT NULL,
+    undone          bigint NOT NULL,
+    PRIMARY KEY (organization_id, hour, service_id, slot)
+);
+
 -- The words of titles and tags, and the facets that changes are filtered by. Each
 -- begins with its organization, so that a search costs what the organization's
 -- own changes cost. The service folds and splits the titles.
@@ -550,8 +563,9 @@ CREATE INDEX source_events_by_id ON source_events (id);
 
 -- What sources have told of: each operation is one change. `key_hash` is the SHA-256 of what
 -- the sender calls the operation, or of a session and its first call; `session` that of the
--- session, NULL if it is none. `document` is what is known of it, as JSON. `closes_at` is when
--- an open session ends unless calls follow.
+-- session, NULL if it is none, or if a run explains its calls. `document` is what is known of it,
+-- as JSON. `due_at` is when an open session ends unless calls follow, or when a run that
+-- explains an ended one is looked for again.
 CREATE TABLE source_operations (
     organization_id uuid NOT NULL,
     source_id       uuid NOT NULL,
@@ -561,14 +575,14 @@ CREATE TABLE source_operations (
     document        text COLLATE "C" NOT NULL,
     first_at        bigint NOT NULL,
     last_at         bigint NOT NULL,
-    closes_at       bigint,
+    due_at          bigint,
     updated_at      bigint NOT NULL,
     PRIMARY KEY (organization_id, source_id, key_hash)
 );
 CREATE INDEX source_operations_of_session ON source_operations
     (organization_id, source_id, session, last_at) WHERE session IS NOT NULL;
-CREATE INDEX source_operations_open ON source_operations (closes_at)
-    WHERE closes_at IS NOT NULL;
+CREATE INDEX source_operations_due ON source_operations (due_at)
+    WHERE due_at IS NOT NULL;
 CREATE INDEX source_operations_by_age ON source_operations (updated_at);
 
 -- The calls that were counted, by the SHA-256 of what the sender calls them, so that none is
@@ -628,6 +642,18 @@ CREATE TABLE incident_alerts (
 );
 CREATE INDEX incident_alerts_by_age ON incident_alerts (updated_at);
 
+-- The changes of sources that were deleted because another change has what they had: two
+-- sessions that were one, or a run that explains the calls.
+CREATE TABLE joined_changes (
+    organization_id uuid NOT NULL,
+    change_id       uuid NOT NULL,
+    into_id         uuid NOT NULL,
+    joined_at       bigint NOT NULL,
+    PRIMARY KEY (organization_id, change_id)
+);
+CREATE INDEX joined_changes_by_target ON joined_changes (organization_id, into_id);
+CREATE INDEX joined_changes_by_age ON joined_changes (joined_at);
+
 -- When the sources and the API keys that record changes were heard. `rhythm` are the hours
 -- of the last eight weeks in which they were, `expected_by` is when they are to be heard again
 -- at the latest, NULL while that is learned. `is_missed` is 1 once that was reported. `gaps` are
@@ -644,6 +670,8 @@ CREATE TABLE rhythms (
     PRIMARY KEY (organization_id, id)
 );
 CREATE INDEX rhythms_by_time ON rhythms (organization_id, is_key, last_seen_at DESC);
+CREATE INDEX rhythms_expected ON rhythms (organization_id, expected_by)
+    WHERE expected_by IS NOT NULL;
 CREATE INDEX rhythms_due ON rhythms (expected_by)
     WHERE is_missed = 0 AND expected_by IS NOT NULL;
 

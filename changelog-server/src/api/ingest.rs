@@ -1,7 +1,7 @@
 //! The addresses of sources: a request is stored durably and answered; what it says is
 //! read in the background.
 
-use changelog_core::{ProblemCode, SourceEventId, SourceKind};
+use changelog_core::{Data, ProblemCode, SourceEventId, SourceKind, Timestamp};
 use changelog_sources::{Handshake, Headers, Received};
 use http::header;
 use serde::Serialize;
@@ -14,16 +14,35 @@ use crate::store::{NewSourceEvent, Source, new_id};
 use crate::web::reply::{self, json};
 use crate::web::{ApiError, ApiResult, Request};
 
+/// The tag of the operation in the OpenAPI document.
+pub(super) const TAG: &str = "sources";
 /// The limit on the body of a request, in bytes.
 const MAX_BODY_BYTES: usize = 4 * 1024 * 1024;
 
 /// The answer to a request that was stored.
-#[derive(Serialize)]
-struct Stored {
+#[derive(Serialize, utoipa::ToSchema)]
+pub(super) struct StoredEvent {
+    /// The id of the event, as the page of the source shows it.
     event_id: SourceEventId,
 }
 
-/// Stores what a sender sends.
+/// Stores what a sender of a source sends. It is read in the background: the page of the source
+/// and `changelog-server source events` show what became of it. The address is the proof that a
+/// sender may send, with a signature or a secret in a header where the sender has one.
+#[utoipa::path(post, path = "/api/ingest/{kind}/{token}", tag = TAG, operation_id = "send_event",
+    security(()),
+    params(
+        ("kind" = SourceKind, Path, description = "What the source receives"),
+        ("token" = String, Path, description = "The token of the source, which is shown once",
+            example = "src_018f4e9a7b1c7d3e9a512f6c8b7d1e90_2fYb0q"),
+    ),
+    request_body(content = Object, content_type = "application/json",
+        description = "What the sender sends, at most 4 MiB; any other media type is taken, too"),
+    responses(
+        (status = 202, description = "It is stored", body = Data<StoredEvent>),
+        (status = 200, description = "The answer to a sender that only checks the address",
+            body = Object),
+    ))]
 pub(super) async fn receive(app: App, mut request: Request) -> ApiResult {
     let source = find(&app, &request).await?;
     let _ = request.context.state.tenant.set(source.tenant);
@@ -34,6 +53,7 @@ pub(super) async fn receive(app: App, mut request: Request) -> ApiResult {
         .filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)))
         .collect();
     let now = app.now();
+    require_plan(&app, &source, now.into()).await?;
     let received = Received {
         headers: &headers,
         body: &body,
@@ -69,7 +89,22 @@ pub(super) async fn receive(app: App, mut request: Request) -> ApiResult {
         body: &body,
     };
     app.store.insert_source_event(&source, &event).await?;
-    Ok(json(202, &json!({ "data": Stored { event_id: event.id } })))
+    Ok(json(
+        202,
+        &json!({ "data": StoredEvent { event_id: event.id } }),
+    ))
+}
+
+/// Refuses what is sent while the plan of the organization does not include sources. It is
+/// counted, so that admins see why nothing arrives.
+async fn require_plan(app: &App, source: &Source, now: Timestamp) -> Result<(), ApiError> {
+    let plan = app.store.organization(source.tenant).await?.plan;
+    if plan.includes_api() {
+        return Ok(());
+    }
+    let reason = format!("the {plan} plan does not include sources; change the plan");
+    app.store.refuse_request(source, &reason, now).await?;
+    Err(ApiError::new(ProblemCode::PlanRequired, reason))
 }
 
 /// Answers the handshake by which CloudEvents are allowed to be sent: the sender names its

@@ -4,21 +4,23 @@
 use std::collections::HashMap;
 
 use askama::Template;
+use changelog_core::change::around::Affected;
 use changelog_core::limits::MAX_WINDOW_MINUTES;
 use changelog_core::query::Pairs;
 use changelog_core::written_time::parse_length;
 use changelog_core::{
     Around, AroundFilter, Change, ChangeFilter, ChangeId, CoveredSource, Environment, Host, HostId,
-    Reason, ReasonCode, Service, ServiceId, Timestamp,
+    Reason, ReasonCode, Service, ServiceId, ServiceRef, Timestamp,
 };
 use chrono::TimeDelta;
 
 use crate::app::App;
 use crate::around::{Investigation, investigate};
+use crate::coverage::coverage;
 use crate::dashboard::parts::form::Form;
 use crate::dashboard::parts::named;
 use crate::dashboard::parts::query_string::{address, with, without};
-use crate::dashboard::parts::timeline::{self, Event, Range, Subject, Timeline, rfc3339};
+use crate::dashboard::parts::timeline::{self, Event, Events, Range, Subject, Timeline, rfc3339};
 use crate::dashboard::parts::viewer::{Section, Viewer};
 use crate::dashboard::parts::zone::Zone;
 use crate::dashboard::parts::{assets, format, page};
@@ -362,16 +364,20 @@ async fn answer(
     let suspects: Vec<SuspectRow> = suspects.collect();
     let first = suspects.first().map(|one| one.change.effective_at());
     let (range, span) = range(question, at, first, now);
-    let events = timeline::read(app, tenant, range).await?;
-    let ranked = suspects.iter().enumerate();
-    let ranked = ranked.map(|(index, one)| Event::of(&one.change).ranked(index + 1));
-    let events = events.with(range, ranked);
+    let gaps = if range.from < around.since {
+        coverage(app, tenant, range.from).await?.gaps
+    } else {
+        around.coverage.gaps.clone()
+    };
+    let events = events(app, tenant, range, &affected, &suspects).await?;
     let subject = Subject {
         range,
         moment: Some(at),
         now,
         zone,
         affected: &affected,
+        gaps: &gaps,
+        bands: &[],
         query: match question.filter.at {
             Some(_) => question.query.clone(),
             // Another range must not become another moment.
@@ -426,6 +432,26 @@ async fn answer(
         around,
         suspects,
     })
+}
+
+/// Reads what the timeline shows, with the suspects.
+async fn events(
+    app: &App,
+    tenant: Tenant,
+    range: Range,
+    affected: &Affected,
+    suspects: &[SuspectRow],
+) -> Result<Events, StoreError> {
+    let of_suspects = suspects
+        .iter()
+        .filter_map(|one| one.change.service.as_ref());
+    let related = affected.dependencies.iter().chain(&affected.dependents);
+    let first = affected.service.iter().chain(of_suspects).chain(related);
+    let first: Vec<ServiceRef> = first.cloned().collect();
+    let events = timeline::read(app, tenant, range, &first).await?;
+    let ranked = suspects.iter().enumerate();
+    let ranked = ranked.map(|(index, one)| Event::of(&one.change).ranked(index + 1));
+    Ok(events.with(range, ranked))
 }
 
 /// Returns the range of the timeline, with the index of its span. Unless the reader has

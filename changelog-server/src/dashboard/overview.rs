@@ -112,7 +112,7 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
         coverage,
         by_hand,
     ) = tokio::try_join!(
-        timeline::read(&app, tenant, range),
+        timeline::read(&app, tenant, range, &[]),
         page_of(ChangeFilter {
             statuses: HAPPENED.to_vec(),
             per_page: LATEST_SHOWN,
@@ -135,7 +135,7 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
         store.busiest_services(tenant, today - BUSIEST_DAYS + 1..today + 1, BUSIEST_SHOWN),
         store.item_names_from::<Service>(tenant, "", MAX_SUGGESTIONS),
         troubles(&app, &viewer),
-        coverage(&app, tenant, now),
+        coverage(&app, tenant, range.from),
         store.count_changes(tenant, &made_by_hand),
     )?;
     let upcoming: Vec<Change> = upcoming.parse()?;
@@ -148,13 +148,15 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
         now: Timestamp::from_millis(now.millis() / NOW_STEP * NOW_STEP),
         zone: viewer.zone,
         affected: &Affected::default(),
+        gaps: &coverage.gaps,
+        bands: &[],
         query: String::new(),
     };
     let page = OverviewPage {
         viewer: &viewer,
         is_new,
         troubles,
-        gaps: coverage.gaps,
+        gaps: coverage.open_gaps().cloned().collect(),
         service_names: names,
         timeline: Timeline::new(&subject, events),
         count: latest.count,

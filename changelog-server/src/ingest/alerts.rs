@@ -8,7 +8,8 @@ use changelog_core::{
 use changelog_sources::Alert;
 use chrono::TimeDelta;
 
-use super::apply::{Origin, services};
+use super::apply::Origin;
+use super::changes::services;
 use crate::app::App;
 use crate::store::{StoreError, StoredAlert, Tx, hash_of};
 

@@ -2,6 +2,10 @@
 
 mod alerts;
 mod apply;
+mod changes;
+mod edits;
+mod runs;
+mod sessions;
 pub(crate) mod setup;
 pub(crate) mod worker;
 

@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use tokio::time::{interval, sleep};
 
 use super::apply::{self, Origin};
+use super::sessions;
 use crate::app::App;
 use crate::blocking_pool;
 use crate::coverage;
@@ -36,7 +37,7 @@ pub(crate) async fn run(app: App, mut stop: watch::Receiver<bool>) {
         let ready = tokio::select! {
             ready = app.store.source_work() => ready,
             _ = poll.tick() => {
-                close_sessions(&app).await;
+                attend_sessions(&app).await;
                 if let Err(error) = coverage::report_silence(&app, started).await {
                     tracing::warn!(%error, "what has fallen silent could not be reported");
                 }
@@ -156,7 +157,9 @@ async fn read_some(
                     let (event, reading) = read(event, &origin.source).await;
                     let finding = match reading {
                         Err(unreadable) => apply::set_aside(&unreadable.to_string()),
-                        Ok(reading) => apply::apply(app, &mut tx, origin, reading).await?,
+                        Ok(reading) => {
+                            Box::pin(apply::apply(app, &mut tx, origin, reading)).await?
+                        }
                     };
                     (event, finding)
                 }
@@ -190,21 +193,21 @@ async fn read(event: PendingEvent, source: &Source) -> (PendingEvent, Result<Rea
     .await
 }
 
-/// Ends the sessions of calls whose pause is over.
-async fn close_sessions(app: &App) {
-    let now: Timestamp = app.now().into();
+/// Ends the sessions of calls whose pause is over, and joins those with a run that a run
+/// explains.
+async fn attend_sessions(app: &App) {
     loop {
-        let closed = async {
-            let over = app.store.sessions_to_close(now).await?;
-            for (tenant, source, key) in &over {
-                let origin = Origin::find(app, *tenant, *source).await?;
-                let mut tx = app.store.begin_for(*tenant).await?;
-                apply::close(app, &mut tx, origin, *tenant, key).await?;
+        let attended = async {
+            let all = app.store.due_sessions(app.now().into()).await?;
+            for due in &all {
+                let origin = Origin::find(app, due.tenant, due.source).await?;
+                let mut tx = app.store.begin_for(due.tenant).await?;
+                Box::pin(sessions::attend(app, &mut tx, origin, due)).await?;
                 tx.commit().await?;
             }
-            Ok::<_, StoreError>(over.len())
+            Ok::<_, StoreError>(all.len())
         };
-        match closed.await {
+        match attended.await {
             Ok(0) => return,
             Ok(_) => {}
             Err(error) => {

@@ -135,7 +135,7 @@ impl Database {
     }
 
     /// Finds items of an organization by their ids.
-    pub(super) async fn items_by_id<T: StoredItem>(
+    pub(crate) async fn items_by_id<T: StoredItem>(
         &self,
         tenant: Tenant,
         ids: &[T::Id],

@@ -40,6 +40,7 @@ mod idempotency;
 mod incidents;
 pub(crate) mod index;
 mod invitations;
+mod joined_changes;
 mod key_lookup;
 mod last_used;
 mod latest_time;
@@ -105,7 +106,7 @@ pub use incidents::{
     DueIncident, LISTED_SUSPECTS, MAX_COUNTED_INCIDENTS, MAX_SUSPECTS, RankedSuspects, StoredAlert,
 };
 pub(crate) use index::counts::HAPPENED;
-pub use index::counts::{ChartScope, KindCounts, Scope};
+pub use index::counts::{BusyServices, ChartScope, HOUR, HourCount, KindCounts, Scope};
 pub use index::search::{ChangeMatcher, IndexTerms};
 pub use last_used::LastUses;
 pub use mailboxes::{Mailbox, Unsubscription};
@@ -120,7 +121,7 @@ pub(crate) use sessions::MAX_CLOCK_SKEW;
 pub use sessions::{Person, Session, SessionInfo};
 pub use sign_in_attempts::Bucket;
 pub use source_events::{Finding, NewSourceEvent, PendingEvent, SourceEvent};
-pub use source_operations::{StoredOperation, hash_of};
+pub use source_operations::{DueSession, StoredOperation, hash_of};
 pub(crate) use sources::token_of;
 pub use sources::{MAX_SOURCES, Refused, Source};
 pub use subscriptions::MAX_SUBSCRIPTIONS;
@@ -265,6 +266,7 @@ impl Store {
                 source_operations::CALLS_KEPT,
             ),
             (incidents::PURGE_ALERTS, incidents::ALERTS_KEPT),
+            (joined_changes::PURGE, source_operations::OPERATIONS_KEPT),
             // Last: on Citus it needs all nodes, and one may be away.
             (delete_keys, IDEMPOTENCY_TTL),
         ] {

@@ -6,7 +6,7 @@
 
 /// The tables of which every row belongs to one organization, in the order in which
 /// they are distributed: a table comes after those that its foreign keys refer to.
-const OF_ORGANIZATIONS: [&str; 24] = [
+const OF_ORGANIZATIONS: [&str; 25] = [
     "services",
     "service_dependencies",
     "hosts",
@@ -15,6 +15,7 @@ const OF_ORGANIZATIONS: [&str; 24] = [
     "change_tags",
     "change_services",
     "change_counts",
+    "change_hours",
     "change_search",
     "activity",
     "activity_actors",
@@ -29,6 +30,7 @@ const OF_ORGANIZATIONS: [&str; 24] = [
     "source_calls",
     "incidents",
     "incident_alerts",
+    "joined_changes",
     "rhythms",
     "idempotency",
 ];

@@ -10,7 +10,8 @@ use super::engine::{Dialect, execute, on, read};
 use super::{Database, StoreError, Tenant, Tx};
 use crate::rhythm::Rhythm;
 
-/// The limit on sources and keys that are read: all sources, and the keys heard last.
+/// The limit on sources and keys that are read: all sources, and the keys heard last. As many
+/// that should have been heard are read with them: those that have long been silent come last.
 const MAX_READ: usize = 300;
 /// The limit on gaps that are kept of each; the oldest are forgotten.
 const MAX_GAPS: usize = 100;
@@ -19,10 +20,15 @@ const SELECT_ONE: &str = "
 SELECT last_seen_at, rhythm, expected_by, is_missed, gaps FROM rhythms
 WHERE organization_id = $1 AND id = $2";
 
-/// The literal is [`MAX_READ`].
+/// The literals are [`MAX_READ`].
 const SELECT_ALL: &str = "
-SELECT id, is_key, last_seen_at, expected_by, gaps FROM rhythms
-WHERE organization_id = $1 ORDER BY is_key, last_seen_at DESC LIMIT 300";
+SELECT id, is_key, last_seen_at, expected_by, gaps FROM (
+    SELECT id, is_key, last_seen_at, expected_by, gaps FROM rhythms
+    WHERE organization_id = $1 ORDER BY is_key, last_seen_at DESC LIMIT 300) AS latest
+UNION
+SELECT id, is_key, last_seen_at, expected_by, gaps FROM (
+    SELECT id, is_key, last_seen_at, expected_by, gaps FROM rhythms
+    WHERE organization_id = $1 AND expected_by < $2 ORDER BY expected_by DESC LIMIT 300) AS silent";
 
 const PUT: &str = "
 INSERT INTO rhythms (organization_id, id, is_key, last_seen_at, rhythm, expected_by, is_missed,
@@ -184,14 +190,16 @@ fn write_gaps(gaps: &[(Timestamp, Timestamp)]) -> String {
 
 impl Database {
     /// Returns when the sources and keys of an organization were heard: all sources, and the
-    /// keys that were heard last, [`MAX_READ`] together.
-    pub async fn heard(&self, tenant: Tenant) -> Result<Vec<Heard>, StoreError> {
+    /// keys that were heard last, [`MAX_READ`] together, and as many of those that should have
+    /// been heard by now.
+    pub async fn heard(&self, tenant: Tenant, now: Timestamp) -> Result<Vec<Heard>, StoreError> {
         let rows: Vec<HeardRow> = read!(self.reader(tenant).await?, |db| {
             sqlx::query_as(SELECT_ALL)
                 .bind(tenant.uuid())
+                .bind(now.millis())
                 .fetch_all(&mut **db)
         })?;
-        debug_assert!(rows.len() <= MAX_READ);
+        debug_assert!(rows.len() <= 2 * MAX_READ);
         Ok(rows.into_iter().map(Heard::from).collect())
     }
 

@@ -220,7 +220,8 @@ impl Database {
         Ok(rows.into_iter().map(|(id,)| Tenant(id.into())).collect())
     }
 
-    /// Lists the requests of a source, newest first: those before `before`.
+    /// Lists the requests of a source, newest first: those before `before`. The changes are those
+    /// that have taken the place of joined ones.
     pub async fn source_events(
         &self,
         source: &Source,
@@ -231,7 +232,21 @@ impl Database {
             let mut query = select_events(source, before, limit);
             query.build_query_as().fetch_all(&mut **db).await
         })?;
-        Ok(rows.into_iter().map(SourceEvent::from).collect())
+        let mut events: Vec<SourceEvent> = rows.into_iter().map(SourceEvent::from).collect();
+        let ids = events.iter().flat_map(|event| event.change_ids.clone());
+        let ids: HashSet<ChangeId> = ids.collect();
+        let joined = self.joined_into(source.tenant, ids).await?;
+        for event in events.iter_mut().filter(|_| !joined.is_empty()) {
+            let ids = event.change_ids.iter();
+            let ids: Vec<ChangeId> = ids.map(|id| *joined.get(id).unwrap_or(id)).collect();
+            event.change_ids.clear();
+            for id in ids {
+                if !event.change_ids.contains(&id) {
+                    event.change_ids.push(id);
+                }
+            }
+        }
+        Ok(events)
     }
 
     /// Returns requests of a source as they arrived, oldest first; missing ones are left

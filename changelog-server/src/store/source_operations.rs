@@ -39,33 +39,42 @@ macro_rules! select {
 }
 
 const SELECT: &str = select!("key_hash = $3");
-/// The sessions that a call may belong to: few, because they are three minutes apart.
-const SELECT_SESSIONS: &str = select!("session = $3 AND last_at >= $4 ORDER BY last_at LIMIT 10");
+/// The sessions that a call may belong to: the one before it and the one after it, because
+/// there are three minutes between sessions. One more, as two that people have edited are not
+/// joined.
+const SELECT_SESSIONS: &str = select!("session = $3 AND last_at >= $4 ORDER BY last_at LIMIT 3");
 
 const PUT: &str = "
 INSERT INTO source_operations (organization_id, source_id, key_hash, change_id, session, document,
-                               first_at, last_at, closes_at, updated_at)
+                               first_at, last_at, due_at, updated_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 ON CONFLICT (organization_id, source_id, key_hash) DO UPDATE SET
     document = excluded.document, first_at = excluded.first_at, last_at = excluded.last_at,
-    closes_at = excluded.closes_at, updated_at = excluded.updated_at,
+    due_at = excluded.due_at, updated_at = excluded.updated_at,
     change_id = excluded.change_id";
 
+/// A change may have taken the place of the one for which the call was counted.
 const CALL: &str = "
-SELECT change_id FROM source_calls
-WHERE organization_id = $1 AND source_id = $2 AND call_hash = $3";
+SELECT coalesce(joined.into_id, counted.change_id) FROM source_calls counted
+LEFT JOIN joined_changes joined ON joined.organization_id = counted.organization_id
+    AND joined.change_id = counted.change_id
+WHERE counted.organization_id = $1 AND counted.source_id = $2 AND counted.call_hash = $3";
 
 const ADD_CALL: &str = "
 INSERT INTO source_calls (organization_id, source_id, call_hash, change_id, seen_at)
 VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING";
 
-const OVER: &str = "
-SELECT organization_id, source_id, key_hash FROM source_operations
-WHERE closes_at IS NOT NULL AND closes_at < $1 ORDER BY closes_at LIMIT 100";
+const DUE: &str = "
+SELECT organization_id, source_id, key_hash, updated_at FROM source_operations
+WHERE due_at IS NOT NULL AND due_at < $1 ORDER BY due_at LIMIT 100";
 
-const FORGET: &str = "
-UPDATE source_operations SET closes_at = NULL
-WHERE organization_id = $1 AND closes_at IS NOT NULL AND key_hash = $2";
+const POSTPONE: &str = "
+UPDATE source_operations SET due_at = $4
+WHERE organization_id = $1 AND source_id = $2 AND key_hash = $3";
+
+const DELETE: &str = "
+DELETE FROM source_operations
+WHERE organization_id = $1 AND source_id = $2 AND key_hash = $3";
 
 /// An operation with the change that it is shown as.
 #[derive(Clone, Debug)]
@@ -78,6 +87,19 @@ pub struct StoredOperation {
     pub change: ChangeId,
     /// What is known of it.
     pub operation: Operation,
+}
+
+/// A session that something is to be done about.
+#[derive(Clone, Debug)]
+pub struct DueSession {
+    /// Its organization.
+    pub tenant: Tenant,
+    /// Its source, which may have been deleted.
+    pub source: SourceId,
+    /// What it is known by.
+    pub key: Vec<u8>,
+    /// When the last of its calls arrived.
+    pub updated_at: Timestamp,
 }
 
 #[derive(FromRow)]
@@ -103,22 +125,25 @@ impl TryFrom<Row> for StoredOperation {
 }
 
 /// Returns what operations and calls are stored under.
-pub fn hash_of(name: &str) -> Vec<u8> {
+pub fn hash_of(name: impl AsRef<[u8]>) -> Vec<u8> {
     Sha256::digest(name).to_vec()
 }
 
 impl Database {
-    /// Returns sessions whose pause is over: the organization, the source and the key.
-    pub async fn sessions_to_close(
-        &self,
-        now: Timestamp,
-    ) -> Result<Vec<(Tenant, SourceId, Vec<u8>)>, StoreError> {
-        let rows: Vec<(Uuid, Uuid, Vec<u8>)> = read!(self.system().await?, |db| {
-            sqlx::query_as(OVER).bind(now.millis()).fetch_all(&mut **db)
+    /// Returns sessions whose pause is over or that a run may explain, a hundred at most.
+    pub async fn due_sessions(&self, now: Timestamp) -> Result<Vec<DueSession>, StoreError> {
+        let rows: Vec<(Uuid, Uuid, Vec<u8>, i64)> = read!(self.system().await?, |db| {
+            sqlx::query_as(DUE).bind(now.millis()).fetch_all(&mut **db)
         })?;
-        let key =
-            |(tenant, source, key): (Uuid, Uuid, _)| (Tenant(tenant.into()), source.into(), key);
-        Ok(rows.into_iter().map(key).collect())
+        let due = rows
+            .into_iter()
+            .map(|(tenant, source, key, updated_at)| DueSession {
+                tenant: Tenant(tenant.into()),
+                source: source.into(),
+                key,
+                updated_at: Timestamp::from_millis(updated_at),
+            });
+        Ok(due.collect())
     }
 }
 
@@ -137,33 +162,34 @@ impl Tx {
         row.map(StoredOperation::try_from).transpose()
     }
 
-    /// Finds the session that a call at a time belongs to.
-    pub async fn session_at(
+    /// Finds the sessions that a call at a time belongs to, the earliest first: two, if it is
+    /// between them and nearer to both than a pause.
+    pub async fn sessions_at(
         &mut self,
         source: &Source,
         session: &[u8],
         at: Timestamp,
-    ) -> Result<Option<StoredOperation>, StoreError> {
+    ) -> Result<Vec<StoredOperation>, StoreError> {
         let rows: Vec<Row> = on!(&mut self.connection, |db| sqlx::query_as(SELECT_SESSIONS)
             .bind(source.tenant.uuid())
             .bind(source.id.0)
             .bind(session)
             .bind(at.plus(-changelog_sources::SESSION_PAUSE).millis())
             .fetch_all(&mut **db))?;
-        for row in rows {
-            let stored = StoredOperation::try_from(row)?;
-            if stored.operation.takes_call_at(at) {
-                return Ok(Some(stored));
-            }
-        }
-        Ok(None)
+        let mut sessions = rows
+            .into_iter()
+            .map(StoredOperation::try_from)
+            .collect::<Result<Vec<_>, _>>()?;
+        sessions.retain(|stored| stored.operation.takes_call_at(at));
+        Ok(sessions)
     }
 
-    /// Stores an operation.
+    /// Stores an operation. At `due_at` it is one of the [due](Database::due_sessions).
     pub async fn put_operation(
         &mut self,
         source: &Source,
         stored: &StoredOperation,
+        due_at: Option<Timestamp>,
         now: Timestamp,
     ) -> Result<(), StoreError> {
         let document = serde_json::to_string(&stored.operation);
@@ -180,7 +206,7 @@ impl Tx {
                 .bind(&document)
                 .bind(first.millis())
                 .bind(last.millis())
-                .bind(stored.operation.closes_at().map(Timestamp::millis))
+                .bind(due_at.map(Timestamp::millis))
                 .bind(now.millis())
         )?;
         Ok(())
@@ -220,9 +246,36 @@ impl Tx {
         Ok(())
     }
 
-    /// Lets an operation of a deleted source be no longer open.
-    pub async fn forget_operation(&mut self, tenant: Tenant, key: &[u8]) -> Result<(), StoreError> {
-        execute!(self, sqlx::query(FORGET).bind(tenant.uuid()).bind(key))?;
+    /// Sets when something is to be done about a session; `None` for never.
+    pub async fn postpone_session(
+        &mut self,
+        session: &DueSession,
+        due_at: Option<Timestamp>,
+    ) -> Result<(), StoreError> {
+        execute!(
+            self,
+            sqlx::query(POSTPONE)
+                .bind(session.tenant.uuid())
+                .bind(session.source.0)
+                .bind(&session.key)
+                .bind(due_at.map(Timestamp::millis))
+        )?;
+        Ok(())
+    }
+
+    /// Deletes an operation whose calls another one has.
+    pub async fn delete_operation(
+        &mut self,
+        source: &Source,
+        key: &[u8],
+    ) -> Result<(), StoreError> {
+        execute!(
+            self,
+            sqlx::query(DELETE)
+                .bind(source.tenant.uuid())
+                .bind(source.id.0)
+                .bind(key)
+        )?;
         Ok(())
     }
 }

@@ -344,9 +344,9 @@ pub(super) fn words(name: &str) -> Vec<String> {
 }
 
 /// The words that are written in capitals, whatever their case in a name.
-const ABBREVIATIONS: [&str; 20] = [
-    "acl", "api", "cidr", "cors", "db", "dns", "iam", "ip", "kms", "mfa", "nat", "oidc", "saml",
-    "sql", "ssh", "ssl", "sso", "vm", "vpc", "waf",
+const ABBREVIATIONS: [&str; 23] = [
+    "acl", "api", "cidr", "cors", "db", "dns", "ebs", "iam", "ip", "kms", "mfa", "nat", "oidc",
+    "saml", "sql", "ssh", "ssl", "sso", "tls", "vm", "vpc", "vpn", "waf",
 ];
 
 /// Returns a name without a date as its version: `UpdateFunctionCode20150331v2`.

@@ -407,6 +407,7 @@ impl Resource {
                 let ids = items
                     .iter()
                     .filter_map(|item| text(item, &format!("/{id}")));
+                let ids = ids.filter(|id| is_name(id));
                 joined(&ids.collect::<Vec<_>>())
             })?;
             let kind = if call.contains("instance") {

@@ -78,7 +78,9 @@ pub(super) fn entry(entry: &Value, received: &Received<'_>) -> Result<Call, NoCa
     };
     let cluster = of("/resource/labels/cluster_name");
     let location = ["zone", "location", "region"].iter();
-    let mut locations = location.filter_map(|name| of(&format!("/resource/labels/{name}")));
+    let mut locations = location
+        .filter_map(|name| of(&format!("/resource/labels/{name}")))
+        .filter(|name| is_name(name));
     let insert_id = of("/insertId");
     let id = of("/operation/id").or_else(|| insert_id.clone());
     let id = id.unwrap_or_else(|| digest_of(entry));

@@ -16,6 +16,9 @@ use crate::observation::{Call, CallProgress, Reading, Tool, Unreadable};
 use crate::received::Received;
 use crate::settings::Settings;
 
+/// The stage at which a request has been answered.
+const COMPLETE: &str = "ResponseComplete";
+
 pub(super) const KIND: Kind = Kind::new(read);
 
 fn read(received: &Received<'_>, _: &Settings) -> Result<Reading, Unreadable> {
@@ -72,12 +75,14 @@ fn request(
     received: &Received<'_>,
 ) -> Result<Call, NoCall> {
     let of = |pointer: &str| text(event, pointer);
-    let (Some(verb), Some(stage)) = (of("/verb"), of("/stage")) else {
+    // Collectors may leave out the stage: a request with a response is complete.
+    let answered = of("/responseStatus/code").map(|_| COMPLETE.to_owned());
+    let (Some(verb), Some(stage)) = (of("/verb"), of("/stage").or(answered)) else {
         return Err(unreadable(
             "expected events of audit.k8s.io, with a verb and a stage",
         ));
     };
-    if stage != "ResponseComplete" {
+    if stage != COMPLETE {
         return ignored(format!(
             "requests are changes once complete, not at {stage}"
         ));

@@ -29,6 +29,7 @@ impl Fixture {
         let service = key.service("payments").await;
         let other_service = key.service("ledger").await;
         let host = key.host("web-1").await;
+        busy_hour(app, &[&service, &other_service]).await;
         let body = json!({
             "title": "Deploy with a needle",
             "service_id": service,
@@ -53,4 +54,15 @@ impl Fixture {
             until: "2026-02-03T04:05:06.500Z".to_owned(),
         }
     }
+}
+
+/// Records more changes within an hour than a timeline draws one by one.
+pub(super) async fn busy_hour(app: &TestApp, services: &[&str]) {
+    let changes = (0..400).map(|number| {
+        json!({
+            "title": "One of many", "service_id": services[number % services.len()],
+            "status": "completed", "started_at": format!("2026-03-01T10:{:02}:00Z", number % 60),
+        })
+    });
+    app.key().create_changes(changes.collect::<Vec<_>>()).await;
 }

@@ -24,7 +24,7 @@ use changelog_tests::{Organization, Postgres, TestApp, send, text};
 const PARTITIONS: usize = 8;
 
 /// Statements that need the rows of all organizations, and why.
-const EXCEPTIONS: [(&str, &str); 18] = [
+const EXCEPTIONS: [(&str, &str); 19] = [
     (
         "DELETE FROM idempotency WHERE (organization_id, scope) IN",
         "deletes the oldest expired rows, every ten minutes",
@@ -87,7 +87,11 @@ const EXCEPTIONS: [(&str, &str); 18] = [
         "finds the requests that are to be read, every ten seconds",
     ),
     (
-        "SELECT organization_id, source_id, key_hash FROM source_operations WHERE closes_at",
+        "DELETE FROM joined_changes WHERE (organization_id, change_id) IN",
+        "the same",
+    ),
+    (
+        "SELECT organization_id, source_id, key_hash, updated_at FROM source_operations WHERE due_at",
         "finds the sessions of calls that are over, every ten seconds",
     ),
     (

@@ -66,6 +66,9 @@ impl Fixture {
             ),
             format!("at={at}&q=needle&window=7d"),
             "from=2026-01-30T00%3A00%3A00Z&to=2026-02-03T00%3A00%3A00Z".to_owned(),
+            // More changes than can be drawn one by one: by hours, and by minutes.
+            "from=2026-03-01T00%3A00%3A00Z&to=2026-03-02T00%3A00%3A00Z".to_owned(),
+            "from=2026-03-01T09%3A00%3A00Z&to=2026-03-01T12%3A00%3A00Z".to_owned(),
         ] {
             pages.push(format!("/around?{query}"));
         }

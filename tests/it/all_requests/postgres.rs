@@ -7,7 +7,7 @@ use std::fs;
 
 use super::WRITTEN_BY_A_TIMER;
 use super::explained::{self, Explained};
-use super::fixture::Fixture;
+use super::fixture::{Fixture, busy_hour};
 use super::organizations::explain;
 use super::requests::RequestSender;
 use super::seed;
@@ -61,6 +61,7 @@ async fn no_statement_scans_a_table() {
     // New connections have the setting.
     app.restart().await;
     seed::assert_seeded(&app, &fixture).await;
+    busy_hour(&app, &[&fixture.service, &fixture.other_service]).await;
     let sent = send_everything(&app, &postgres, &fixture).await;
     let mut explained = explained::read(&postgres.log());
     let begin = sent.first().expect("a beginning").end;

@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::fixture::Fixture;
 use changelog_tests::event_stream::EventStream;
 use changelog_tests::openapi::Document;
-use changelog_tests::{Engine, TestApp, TestClient, TestResponse, form, send, text};
+use changelog_tests::{Engine, TestApp, TestClient, TestResponse, TestSource, form, send, text};
 
 /// The zone of the reader of pages, whose days start within days in UTC: charts count the
 /// parts of days.
@@ -231,6 +231,8 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
             });
             trail.send(&body).await.is(202);
         }
+        self.sent.insert(format!("POST {}", trail.path));
+        self.call_during_a_run(&trail, times).await;
         for source in [source, trail] {
             let events = source.events().await;
             let is_updated = events.iter().any(|event| event["outcome"] == "updated");
@@ -239,6 +241,42 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
                 .admin(&["source", "replay", &text(&events[0]["id"])]);
             source.events().await;
             self.app.admin(&["source", "delete", &source.id]);
+        }
+    }
+
+    /// Sends calls of Terraform before and after the run is recorded that explains them, and
+    /// calls of two sessions that a late one joins.
+    async fn call_during_a_run(&mut self, trail: &TestSource<'_>, times: usize) {
+        let call = |agent: &str, name: &str, minute: usize| {
+            json!({
+                "eventVersion": "1.08", "eventID": format!("{agent} {name} {minute}"),
+                "readOnly": false, "eventTime": format!("2026-01-21T10:{minute:02}:00Z"),
+                "eventSource": "ec2.amazonaws.com", "eventName": "RunInstances",
+                "userAgent": agent,
+                "userIdentity": { "type": "IAMUser", "userName": name, "accountId": "1" },
+            })
+        };
+        for round in 0..times {
+            let name = format!("person {round}");
+            trail.send(&call("Terraform/1.9", &name, 1)).await.is(202);
+            for minute in [1, 6, 4] {
+                trail.send(&call("aws-cli/2", &name, minute)).await.is(202);
+            }
+        }
+        trail.events().await;
+        let run = json!({
+            "title": "Apply", "risk_level": "low", "status": "completed", "tags": ["terraform"],
+            "started_at": "2026-01-21T10:00:00Z", "ended_at": "2026-01-21T10:02:00Z",
+        });
+        self.key.post("/api/changes", run).await.is(201);
+        for round in 0..times {
+            let name = format!("person {round}");
+            for minute in [2, 3] {
+                trail
+                    .send(&call("Terraform/1.9", &name, minute))
+                    .await
+                    .is(202);
+            }
         }
     }
 
@@ -345,7 +383,7 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
         let document = Document::of(self.app).await;
         let paths = document.0["paths"].as_object().expect("paths");
         for (path, operations) in paths {
-            let (start, _) = path.split_once("{id}").unwrap_or((path, ""));
+            let (start, _) = path.split_once('{').unwrap_or((path, ""));
             for (method, operation) in operations.as_object().expect("operations") {
                 let method = method.to_uppercase();
                 let sent = |what: &str| {

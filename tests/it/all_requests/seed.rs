@@ -99,7 +99,7 @@ const OTHER_ORGANIZATIONS: [&str; 27] = [
             '{}', '', 0, CASE m WHEN 1 THEN 'set_aside' ELSE 'ignored' END, '[]'
         FROM others, generate_series(1, 4) AS m",
     "INSERT INTO source_operations (organization_id, source_id, key_hash, change_id, session,
-            document, first_at, last_at, closes_at, updated_at)
+            document, first_at, last_at, due_at, updated_at)
         SELECT organization_id, id, sha256(m::text::bytea), id, sha256(m::text::bytea), '{}', now,
             now, CASE WHEN n <= 20 THEN now + 86400000 END, now
         FROM others, generate_series(1, 4) AS m",
@@ -198,7 +198,7 @@ FROM (SELECT organization_id, number, is_large,
     ) AS thrown";
 
 /// The rows of the changes.
-const CHANGES: [&str; 5] = [
+const CHANGES: [&str; 6] = [
     r#"INSERT INTO changes
         (sort_key, organization_id, id, risk_level, status, service_id, host_id, scheduled_for,
             title, environment, undone_at, more_service_ids, document)
@@ -265,6 +265,11 @@ const CHANGES: [&str; 5] = [
             FROM seed
         ) AS counted
         GROUP BY 1, 2, 3, 4, 5, 6, 7 ORDER BY 1, 2, 3, 4, 5, 6, 7",
+    "INSERT INTO change_hours (organization_id, hour, service_id, slot, n, undone)
+        SELECT organization_id, millis / 3600000,
+            coalesce(service_id, '00000000-0000-0000-0000-000000000000'), 0, count(*),
+            count(*) FILTER (WHERE status = 'rolled_back')
+        FROM seed WHERE status <> 'planned' GROUP BY 1, 2, 3 ORDER BY 1, 2, 3",
 ];
 
 /// The activity log: a tenth by a person, and little about other resources than changes.

@@ -15,13 +15,18 @@ use super::{WRITTEN_BY_A_TIMER, prepared};
 use changelog_tests::{Engine, Server, TestApp};
 
 /// Conditions that need no index, with the reason.
-const UNINDEXED_COLUMNS: [(&str, &str, &str); 10] = [
+const UNINDEXED_COLUMNS: [(&str, &str, &str); 11] = [
     (
         "change_counts",
         "risk_level",
         "a span has a dozen rows at most",
     ),
     ("change_counts", "status", "a span has a dozen rows at most"),
+    (
+        "change_hours",
+        "service_id",
+        "it is compared with the hours of eight days",
+    ),
     (
         "changes",
         "environment",
@@ -66,10 +71,12 @@ const OPEN_WORK: [&str; 4] = [
 ];
 
 /// Ranges that are short enough to be read completely: the creation of a resource is
-/// found by the time of its id, the busiest services by the days of a week.
-const SHORT_RANGES: [(&str, [&str; 2]); 2] = [
+/// found by the time of its id, the busiest services by the days of a week, and a timeline has
+/// the hours of eight days.
+const SHORT_RANGES: [(&str, [&str; 2]); 3] = [
     ("activity", ["id>?", "id<?"]),
     ("change_counts", ["start>?", "start<?"]),
+    ("change_hours", ["hour>?", "hour<?"]),
 ];
 
 /// A condition that needs no index: nearly all changes are logged by API keys.

@@ -97,7 +97,8 @@ async fn every_operation_has_examples(app: TestApp) {
     for (method, path, id) in &operations {
         let shown = shown(&page, id);
         // The example is one of this operation.
-        let address = format!("\"$CHLOG_URL{}", path.replace("{id}", "$ID"));
+        let path = path.replace("{id}", "$ID").replace("{kind}", "generic");
+        let address = format!("\"$CHLOG_URL{}", path.replace("{token}", "$TOKEN"));
         let (_, after) = shown.curl.split_once(&address).expect("its address");
         assert!(after.starts_with(['"', '?']), "{id}: {}", shown.curl);
         let sent = match method.as_str() {
@@ -196,6 +197,8 @@ async fn examples_with_curl_and_chlog_run(app: TestApp) {
         &app.organization.password,
     );
     let cookie = cookie.await;
+    let source = app.source("generic", "Deployments", None);
+    let (_, token) = source.path.rsplit_once('/').expect("a token");
     for (_, path, id) in documented(&Document::of(&app).await) {
         let shown = shown(&page, &id);
         for example in [Some(&shown.curl), shown.chlog.as_ref()]
@@ -206,6 +209,7 @@ async fn examples_with_curl_and_chlog_run(app: TestApp) {
             shell
                 .env("ID", records.id(&path))
                 .env("SERVICE_ID", &records.service)
+                .env("TOKEN", token)
                 .env("COOKIE", &cookie);
             if id == "watch_changes" {
                 watch(&app, shell, example).await;

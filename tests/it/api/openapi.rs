@@ -72,6 +72,7 @@ async fn every_endpoint_is_documented_and_exists(app: TestApp) {
         "POST /api/changes/bulk",
         "POST /api/hosts",
         "POST /api/incidents",
+        "POST /api/ingest/{kind}/{token}",
         "POST /api/services",
         "PUT /api/incidents/{id}/cause",
     ];
@@ -139,7 +140,7 @@ async fn every_operation_names_its_caller(app: TestApp) {
                 own => own,
             };
             let expected = match path.as_str() {
-                "/api/health" | "/api/openapi.json" => json!([{}]),
+                "/api/health" | "/api/openapi.json" | "/api/ingest/{kind}/{token}" => json!([{}]),
                 "/api/activity" | "/api/activity/actors" => json!([{ "session": [] }]),
                 "/api/key" => json!([{ "api_key": [] }]),
                 // Requests with keys of each scope are in `scopes.rs`.

@@ -12,6 +12,8 @@ on_one!(
     every_kind_has_a_form_and_a_guide,
     a_source_is_made_once,
     forms_are_refused_at_their_fields,
+    a_secret_is_removed_only_where_the_sender_needs_none,
+    a_form_does_not_replace_what_another_admin_has_saved,
     what_was_set_aside_is_replayed_by_other_templates,
     a_source_is_turned_off_renewed_and_deleted,
     notices_are_shown_until_they_are_dismissed,
@@ -168,6 +170,45 @@ async fn forms_are_refused_at_their_fields(app: TestApp) {
     refused(&made.page, &templates, "templates/title").await;
     let preview = format!("{}/preview", made.page);
     refused(&preview, &templates, "templates/title").await;
+}
+
+async fn a_secret_is_removed_only_where_the_sender_needs_none(app: TestApp) {
+    let owner = app.browser().await;
+    let remove = [("name", "one"), ("remove_secret", "true")];
+    let generic = [("kind", "generic"), ("name", "one"), ("secret", SECRET)];
+    let made = make(&app, &owner, &generic).await;
+    let anonymous = app.anonymous();
+    let send = async |made: &Made| {
+        let body = json!({ "title": "Deploy" });
+        anonymous.post(&made.posted_to, body).await.status
+    };
+    assert_eq!(send(&made).await, 401);
+    assert_contains(&owner.get(&made.page).await.text, "Remove the secret");
+    owner.post_form(&made.page, &remove).await.is(303);
+    assert_eq!(send(&made).await, 202);
+    assert_lacks(&owner.get(&made.page).await.text, "Remove the secret");
+    let signed = [("kind", "github"), ("name", "two"), ("secret", SECRET)];
+    let made = make(&app, &owner, &signed).await;
+    assert_lacks(&owner.get(&made.page).await.text, "Remove the secret");
+    let remove = [("name", "two"), ("remove_secret", "true")];
+    owner.post_form(&made.page, &remove).await.is(303);
+    assert_eq!(send(&made).await, 401);
+}
+
+async fn a_form_does_not_replace_what_another_admin_has_saved(app: TestApp) {
+    let owner = app.browser().await;
+    let made = make(&app, &owner, &[("kind", "generic"), ("name", "one")]).await;
+    let page = owner.get(&made.page).await.text;
+    let shown = between(&page, "name=\"shown\" value=\"", "\"");
+    let save = async |service: &str| {
+        let fields = [("name", "one"), ("service", service), ("shown", &shown)];
+        owner.post_form(&made.page, &fields).await
+    };
+    save("payments").await.is(303);
+    let refused = save("ledger").await;
+    refused.is(422);
+    assert_contains(&refused.text, "was changed to \u{201c}payments\u{201d}");
+    assert_contains(&owner.get(&made.page).await.text, "value=\"payments\"");
 }
 
 async fn what_was_set_aside_is_replayed_by_other_templates(app: TestApp) {

@@ -55,7 +55,7 @@ async fn calls_of_a_session_are_one_change(app: TestApp) {
     // The call at 10:04 is of a session of its own until the one between arrives.
     assert_eq!(outcomes, expected);
     let by_hand = list(&app, "by=hand&source=aws").await;
-    assert_eq!(by_hand.len(), 3, "{by_hand:?}");
+    assert_eq!(by_hand.len(), 2, "{by_hand:?}");
     assert!(!json!(by_hand).to_string().contains("a secret value"));
     let agents = list(&app, "by=agent&agent=terraform").await;
     assert_eq!(agents.len(), 1);
@@ -74,8 +74,16 @@ async fn calls_of_a_session_are_one_change(app: TestApp) {
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
     let done = list(&app, "by=hand&q=calls").await;
-    assert_eq!(text(&done[0]["title"]), "Console by ada: 2 calls, ec2");
-    assert_eq!(done[0]["ended_at"], "2026-01-20T10:02:00.000Z");
+    assert_eq!(text(&done[0]["title"]), "Console by ada: 3 calls, ec2");
+    assert_eq!(done[0]["started_at"], "2026-01-20T10:00:00.000Z");
+    assert_eq!(done[0]["ended_at"], "2026-01-20T10:04:00.000Z");
+    // The events of the change that is gone lead to the one that has its calls.
+    let events = source.events().await;
+    let of_call = |number: usize| events[events.len() - 1 - number]["change_ids"].clone();
+    assert_eq!(of_call(0), json!([done[0]["id"]]));
+    for number in 1..4 {
+        assert_eq!(of_call(number), of_call(0), "{events:?}");
+    }
 }
 
 async fn events_in_a_file_are_imported_once(app: TestApp) {

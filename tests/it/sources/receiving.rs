@@ -1,12 +1,13 @@
 //! Requests of senders are stored and answered, and read in the background.
 
-use changelog_tests::{TestApp, each, on_both, send, text};
+use changelog_tests::{TestApp, assert_contains, each, on_both, send, text};
 use serde_json::{Value, json};
 
 on_both!(
     a_deployment_is_one_change_in_whatever_order_its_statuses_arrive,
     repeated_requests_change_nothing,
     requests_without_proof_are_refused_and_counted,
+    what_is_sent_on_the_free_plan_is_refused_and_counted,
     addresses_can_be_renewed_and_deleted,
     what_cannot_be_read_is_set_aside_and_can_be_replayed,
     what_people_have_edited_stays,
@@ -261,4 +262,20 @@ async fn sources_are_in_the_activity_log(app: TestApp) {
     assert_eq!(each(&entries, "action"), ["deleted", "updated", "created"]);
     assert_eq!(entries[0]["resource_label"], "Deployments");
     assert!(!entries.to_string().contains("src_"), "{entries}");
+}
+
+async fn what_is_sent_on_the_free_plan_is_refused_and_counted(app: TestApp) {
+    let source = app.source("generic", "Deployments", None);
+    let org = app.organization.id.as_str();
+    app.admin(&["org", "set-plan", org, "free"]);
+    let refused = source.send(&json!({ "title": "Deploy" })).await;
+    refused.problem(403, "plan_required");
+    assert_eq!(source.events().await, Vec::<Value>::new());
+    let path = format!("/settings/sources/{}", source.id);
+    let page = app.browser().await.get(&path).await;
+    assert_contains(&page.text, "1 request was refused");
+    assert_contains(&page.text, "the free plan does not include sources");
+    app.admin(&["org", "set-plan", org, "pro"]);
+    source.send(&json!({ "title": "Deploy" })).await.is(202);
+    assert_eq!(source.events().await.len(), 1);
 }

@@ -44,6 +44,16 @@ async fn stored_rows(app: &TestApp) -> Vec<String> {
         )
     );
     all.extend(rows.iter().map(|row| format!("{row:?}")));
+    let rows: Vec<(Uuid, i64, Uuid, i64, i64)> = fetch!(
+        &mut db,
+        sqlx::query_as(
+            "SELECT organization_id, hour, service_id, CAST(SUM(n) AS BIGINT),
+                CAST(SUM(undone) AS BIGINT)
+             FROM change_hours GROUP BY 1, 2, 3 HAVING SUM(n) <> 0 OR SUM(undone) <> 0
+             ORDER BY 1, 2, 3"
+        )
+    );
+    all.extend(rows.iter().map(|row| format!("{row:?}")));
     let search = match app.engine {
         Engine::Sqlite => "SELECT doc, term FROM change_search_words ORDER BY term",
         Engine::Postgres => {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use changelog_core::{
     ChangeFilter, ChangeId, Host, HostId, MadeBy, RiskLevel, Service, ServiceId, Status, Timestamp,
 };
-use changelog_server::store::{Actor, ChartScope, Scope, Store, Tenant};
+use changelog_server::store::{Actor, ChartScope, HourCount, Scope, Store, Tenant};
 use chrono::Utc;
 use serde_json::json;
 
@@ -20,6 +20,7 @@ on_both!(
     what_was_made_by_hand_is_counted_by_day,
     changes_are_counted_by_day,
     a_change_is_counted_on_the_day_on_which_it_started,
+    hours_have_each_change_once,
     the_busiest_services_are_found,
     a_year_that_is_remembered_follows_changes_of_the_past,
     the_busiest_of_many_are_remembered_without_their_names,
@@ -225,6 +226,105 @@ async fn a_change_is_counted_on_the_day_on_which_it_started(app: TestApp) {
         .expect("it exists");
     tx.commit().await.expect("a commit");
     assert_eq!(days(&store, tenant, of_service, 4..5).await, [""; 0]);
+    store.close().await;
+}
+
+/// Returns counts of hours as strings, such as `2 payments 3-1`: the hour, the service, the
+/// changes and how many of them were undone.
+fn hours(counts: Vec<HourCount>, names: &BTreeMap<ServiceId, &str>) -> Vec<String> {
+    let lines = counts.into_iter().map(|count| {
+        let hour = (count.start - DAY * 86_400_000) / 3_600_000;
+        let service = count.service.map_or("all", |id| names[&id]);
+        format!("{hour} {service} {}-{}", count.changes, count.undone)
+    });
+    let mut lines: Vec<String> = lines.collect();
+    lines.sort();
+    lines
+}
+
+async fn hours_have_each_change_once(app: TestApp) {
+    let key = app.key();
+    let (payments, search) = (key.service("payments").await, key.service("search").await);
+    let id = |text: &str| text.parse::<ServiceId>().expect("an id");
+    let names = BTreeMap::from([(id(&payments), "payments"), (id(&search), "search")]);
+    let mut ids = Vec::new();
+    for (at, status, services) in [
+        (0, "completed", json!([payments])),
+        (3_599_999, "rolled_back", json!([payments, search])),
+        (3_600_000, "in_progress", json!([search, payments])),
+        (3_700_000, "completed", json!([])),
+        (3_700_001, "planned", json!([search])),
+    ] {
+        let body = json!({
+            "title": "counted", "occurred_at": moment(0, at), "service_ids": services,
+            "status": status,
+        });
+        ids.push(key.create("/api/changes", body).await);
+    }
+    let (store, tenant) = open(&app).await;
+    let first = DAY * 24;
+    let check = async |all: &[&str], by_service: &[&str], busy: &[&str]| {
+        let range = first..first + 48;
+        let found = store.changes_by_hour(tenant, &range).await;
+        assert_eq!(hours(found.expect("the store responds"), &names), all);
+        let both: Vec<ServiceId> = names.keys().copied().collect();
+        let found = store.changes_by_hour_and_service(tenant, &range, 1, &both);
+        let found = found.await.expect("the store responds");
+        assert_eq!(hours(found, &names), by_service);
+        // The changes say the same.
+        let millis = DAY * 86_400_000..(DAY + 2) * 86_400_000;
+        let found = store.changes_by_part_and_service(tenant, millis, 3_600_000);
+        let mut expected = [all, by_service].concat();
+        expected.sort_unstable();
+        let found = found.await.expect("the store responds");
+        assert_eq!(hours(found, &names), expected);
+        let found = store.busy_services(tenant, &range, 9).await;
+        let found = found.expect("the store responds");
+        let services: Vec<&str> = found.services.iter().map(|id| names[id]).collect();
+        assert_eq!(
+            (services.as_slice(), found.number),
+            (busy, Some(busy.len() as u64))
+        );
+    };
+    check(
+        &["0 all 2-1", "1 all 2-0"],
+        &["0 payments 2-1", "1 search 1-0"],
+        &["payments", "search"],
+    )
+    .await;
+    // Undone, moved to another hour, to another service, and no longer planned.
+    for (index, patch) in [
+        (0, json!({ "service_id": search })),
+        (2, json!({ "status": "rolled_back" })),
+        (3, json!({ "started_at": moment(1, 5) })),
+        (
+            4,
+            json!({ "status": "completed", "started_at": moment(0, 3_700_001) }),
+        ),
+    ] {
+        key.update(&format!("/api/changes/{}", ids[index]), patch)
+            .await;
+    }
+    check(
+        &["0 all 2-1", "1 all 2-1", "24 all 1-0"],
+        &["0 payments 1-1", "0 search 1-0", "1 search 2-1"],
+        &["search", "payments"],
+    )
+    .await;
+    let (both_days, of_search) = (first..first + 48, [id(&search)]);
+    let two = store.changes_by_hour_and_service(tenant, &both_days, 2, &of_search);
+    let two = hours(two.await.expect("the store responds"), &names);
+    assert_eq!(two, ["0 search 3-1"]);
+    delete(&store, tenant, ids[1].parse().expect("an id")).await;
+    check(
+        &["0 all 1-0", "1 all 2-1", "24 all 1-0"],
+        &["0 search 1-0", "1 search 2-1"],
+        &["search"],
+    )
+    .await;
+    let theirs = super::tenant(&store, &app.second_organization().id).await;
+    let found = store.changes_by_hour(theirs, &(first..first + 48)).await;
+    assert_eq!(found.expect("the store responds"), []);
     store.close().await;
 }
 

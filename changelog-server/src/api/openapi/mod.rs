@@ -26,8 +26,8 @@ use utoipa::openapi::{ContentBuilder, OpenApi, Ref, RefOr, Response, ResponseBui
 use utoipa::{Modify, OpenApi as _};
 
 use super::{
-    activity, annotations, around, changes, health, history, hosts, incidents, key, services,
-    stream,
+    activity, annotations, around, changes, health, history, hosts, incidents, ingest, key,
+    services, stream,
 };
 use crate::app::App;
 use crate::blocking_pool;
@@ -51,6 +51,7 @@ use crate::web::{ApiResult, Request, reply};
         services::list, services::get, services::create, services::update,
         incidents::list, incidents::get, incidents::create, incidents::update, incidents::mark_cause,
         key::get,
+        ingest::receive,
         activity::list, activity::actors,
         health::get, get,
     ),
@@ -61,6 +62,7 @@ use crate::web::{ApiResult, Request, reply};
         (name = "services", description = "Logical applications"),
         (name = "incidents", description = "What broke, and which changes may have caused it"),
         (name = "key", description = "The API key of the request"),
+        (name = "sources", description = "What other systems send"),
         (name = "activity", description = "Who did what; by browser session only"),
         (name = "health", description = "Whether the service can work, and what it can do"),
     ),
@@ -186,16 +188,20 @@ impl Access {
 /// Returns the scope that a key needs for an operation, if it needs one. `api/mod.rs` has what
 /// is required; a test compares both.
 fn scope(operation: &Operation, reads: bool) -> Option<Scope> {
-    let has_tag = |name: &str| (operation.tags.iter().flatten()).any(|tag| tag == name);
     match reads {
-        _ if has_tag("key") => None,
+        _ if has_tag(operation, "key") => None,
         true => Some(Scope::Read),
-        false if has_tag("hosts") || has_tag("services") => Some(Scope::Admin),
+        false if has_tag(operation, "hosts") || has_tag(operation, "services") => {
+            Some(Scope::Admin)
+        }
         false => Some(Scope::Record),
     }
 }
 
 fn complete(operation: &mut Operation, creates: bool, reads: bool) {
+    if has_tag(operation, ingest::TAG) {
+        return complete_ingest(operation);
+    }
     let access = Access::of(operation);
     let takes_body = operation.request_body.is_some();
     let parameters = operation.parameters.get_or_insert_default();
@@ -211,7 +217,7 @@ fn complete(operation: &mut Operation, creates: bool, reads: bool) {
         RefOr::Ref(_) => false,
     });
     // A host or a service has a name, and there may be a limit on their number.
-    let is_named = (operation.tags.iter().flatten()).any(|tag| tag == "hosts" || tag == "services");
+    let is_named = has_tag(operation, "hosts") || has_tag(operation, "services");
     let mut codes = Vec::new();
     if access != Access::Public {
         codes.extend([ProblemCode::MalformedQuery, ProblemCode::Unauthorized]);
@@ -256,6 +262,38 @@ fn complete(operation: &mut Operation, creates: bool, reads: bool) {
     if creates || is_stream {
         codes.push(ProblemCode::MalformedHeader);
     }
+    add_problems(operation, codes);
+    if let Some(RefOr::T(body)) = &mut operation.request_body {
+        body.description = Some(format!(
+            "A JSON object of at most {} KiB",
+            MAX_BODY_BYTES / 1024
+        ));
+    }
+    describe_responses(operation, creates);
+}
+
+fn has_tag(operation: &Operation, tag: &str) -> bool {
+    operation.tags.iter().flatten().any(|one| one == tag)
+}
+
+/// The same for the address of a source: senders have no key, and send what they want.
+fn complete_ingest(operation: &mut Operation) {
+    let codes = [
+        ProblemCode::Unauthorized,
+        ProblemCode::PlanRequired,
+        ProblemCode::NotFound,
+        ProblemCode::RequestTimeout,
+        ProblemCode::PayloadTooLarge,
+        ProblemCode::TooManyRequests,
+        ProblemCode::Internal,
+        ProblemCode::Unavailable,
+    ];
+    add_problems(operation, codes);
+    describe_responses(operation, false);
+}
+
+/// Adds the responses with problems, one for each status.
+fn add_problems(operation: &mut Operation, codes: impl IntoIterator<Item = ProblemCode>) {
     let mut by_status = BTreeMap::<u16, Vec<ProblemCode>>::new();
     for code in codes {
         by_status.entry(code.status()).or_default().push(code);
@@ -267,17 +305,13 @@ fn complete(operation: &mut Operation, creates: bool, reads: bool) {
             .entry(status.to_string())
             .or_insert_with(|| RefOr::T(problem(&codes)));
     }
-    if let Some(RefOr::T(body)) = &mut operation.request_body {
-        body.description = Some(format!(
-            "A JSON object of at most {} KiB",
-            MAX_BODY_BYTES / 1024
-        ));
-    }
+}
+
+fn describe_responses(operation: &mut Operation, creates: bool) {
     for (status, response) in &mut operation.responses.responses {
-        let RefOr::T(response) = response else {
-            continue;
-        };
-        describe_headers(response, status, creates);
+        if let RefOr::T(response) = response {
+            describe_headers(response, status, creates);
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 mod incident;
 mod organization;
 mod seed;
+mod sources;
 mod year;
 
 use std::fs::OpenOptions;
@@ -85,13 +86,17 @@ pub(super) async fn run(demo: Demo) -> Result<(), Failure> {
             Ok(()) = is_recorded => {}
         }
     };
-    let serving = crate::run(app, listener, shutdown, Duration::ZERO);
+    let serving = crate::run(app.clone(), listener, shutdown, Duration::ZERO);
     let preparing = async {
         let client = Client::builder()
             .url(&url)
             .api_key(access.api_key.as_str())
             .build()?;
         if client.changes().list().send().await?.count == 0 {
+            let organizations = store.organizations_named(ORGANIZATION).await?;
+            for (tenant, _) in organizations {
+                sources::create(&app, tenant).await?;
+            }
             let seed = Seed::new(&store, &url, client.clone()).await?;
             access.incident_at = Some(seed.record_everything().await?);
             write_access(&demo.data_dir, &access)?;

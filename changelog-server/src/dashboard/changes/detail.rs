@@ -5,7 +5,7 @@ use std::sync::Arc;
 use askama::Template;
 use changelog_core::change::fields::long_texts;
 use changelog_core::{
-    ActorType, AuthorType, Change, ChangeFilter, ResourceType, Status, Timestamp,
+    ActorType, AuthorType, Change, ChangeFilter, ChangeId, ResourceType, Status, Timestamp,
 };
 use chrono::TimeDelta;
 
@@ -17,7 +17,7 @@ use crate::dashboard::parts::activity_rows::ActivityRow;
 use crate::dashboard::parts::shown_values::SHOWN;
 use crate::dashboard::parts::viewer::{Section, Viewer};
 use crate::dashboard::parts::{assets, format, page};
-use crate::store::{HAPPENED, StoredEntry};
+use crate::store::{HAPPENED, StoreError, StoredEntry, Tenant};
 use crate::web::{ApiResult, Request};
 
 /// For how long the user who changed the status is offered to undo that.
@@ -55,11 +55,24 @@ struct Detail<'a> {
     link: String,
 }
 
+/// Leads to the change that has taken the place of one that is gone.
+async fn to_joined(app: &App, tenant: Tenant, id: ChangeId) -> ApiResult {
+    let joined = app.store.joined_into(tenant, [id]).await?;
+    match joined.get(&id) {
+        Some(into) => Ok(page::see_other(&format!("/changes/{into}"))),
+        None => Err(StoreError::NotFound.into()),
+    }
+}
+
 /// `GET /changes/ID`
 pub(in crate::dashboard) async fn get(app: App, request: Request) -> ApiResult {
     let viewer = Viewer::read(&app, &request, Section::Changes).await?;
     let tenant = viewer.tenant();
-    let change = find(&app, tenant, request.id()?).await?;
+    let id = request.id()?;
+    let change = match find(&app, tenant, id).await {
+        Err(StoreError::NotFound) => return to_joined(&app, tenant, id).await,
+        change => change?,
+    };
     let at = change.effective_at();
     let mut around = ChangeFilter {
         since: Some(at.plus(-AROUND_WINDOW)),

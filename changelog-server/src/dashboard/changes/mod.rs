@@ -11,9 +11,8 @@ pub(super) mod list;
 use changelog_core::{Change, ChangeId};
 
 use crate::app::App;
-use crate::store::Tenant;
-use crate::web::ApiError;
+use crate::store::{StoreError, Tenant};
 
-async fn find(app: &App, tenant: Tenant, id: ChangeId) -> Result<Change, ApiError> {
-    Ok(app.store.change(tenant, id).await?.parse()?)
+async fn find(app: &App, tenant: Tenant, id: ChangeId) -> Result<Change, StoreError> {
+    app.store.change(tenant, id).await?.parse()
 }

@@ -2,7 +2,7 @@
 
 use changelog_core::{Action, Change, ChangeId, Differences, EventKind, EventOfChange};
 use chrono::{DateTime, Utc};
-use serde_json::Map;
+use serde_json::{Map, Value, json};
 use sqlx::{Postgres, Sqlite};
 
 use super::row::{ChangeRow, push_delete_more_services, push_delete_tag};
@@ -28,14 +28,51 @@ impl Tx {
         id: ChangeId,
         now: DateTime<Utc>,
     ) -> Result<Change, StoreError> {
-        let (sort_key, change) = self.lock_change(tenant, id).await?;
+        let locked = self.lock_change(tenant, id).await?;
+        self.delete_locked(tenant, actor, locked, Map::new(), now)
+            .await
+    }
+
+    /// Deletes a change which another one takes the place of, unless `may_go` says that it has
+    /// to stay. Returns whether it is gone; one that somebody has deleted before is.
+    pub async fn join_change(
+        &mut self,
+        tenant: Tenant,
+        actor: &Actor,
+        (id, into): (ChangeId, ChangeId),
+        may_go: impl FnOnce(&Change) -> bool,
+        now: DateTime<Utc>,
+    ) -> Result<bool, StoreError> {
+        let locked = match self.lock_change(tenant, id).await {
+            Err(StoreError::NotFound) => return Ok(true),
+            locked => locked?,
+        };
+        if !may_go(&locked.1) {
+            return Ok(false);
+        }
+        let metadata = [("joined_into".to_owned(), json!(into))];
+        let metadata = metadata.into_iter().collect();
+        self.delete_locked(tenant, actor, locked, metadata, now)
+            .await?;
+        self.note_joined(tenant, id, into, now.into()).await?;
+        Ok(true)
+    }
+
+    async fn delete_locked(
+        &mut self,
+        tenant: Tenant,
+        actor: &Actor,
+        (sort_key, change): (i64, Change),
+        metadata: Map<String, Value>,
+        now: DateTime<Utc>,
+    ) -> Result<Change, StoreError> {
         let row = ChangeRow::new(tenant, sort_key, &change);
         let slot = self.slot;
         match &mut self.connection {
             Engine::Sqlite(db) => script::<Sqlite>(&row, slot).run(&mut **db).await?,
             Engine::Postgres(db) => script::<Postgres>(&row, slot).run(&mut **db).await?,
         }
-        let entry = Entry::of_change(Action::Deleted, &change, Map::new());
+        let entry = Entry::of_change(Action::Deleted, &change, metadata);
         self.record(tenant, actor, entry, now).await?;
         let event = EventOfChange {
             id: new_id(now),

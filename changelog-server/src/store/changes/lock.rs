@@ -23,6 +23,18 @@ WHERE organization_id = $1 AND moved_id = $2 RETURNING sort_key";
 const MAX_LOCK_ATTEMPTS: usize = 3;
 
 impl Tx {
+    /// Reads a change, and locks it on PostgreSQL; `None` if there is none.
+    pub async fn change_for_update(
+        &mut self,
+        tenant: Tenant,
+        id: ChangeId,
+    ) -> Result<Option<Change>, StoreError> {
+        match self.lock_change(tenant, id).await {
+            Err(StoreError::NotFound) => Ok(None),
+            locked => Ok(Some(locked?.1)),
+        }
+    }
+
     /// Reads a change and its sort key, and locks it on PostgreSQL.
     ///
     /// # Errors

@@ -19,6 +19,7 @@ mod lock;
 mod named;
 mod replace_taken_ids;
 mod row;
+mod runs;
 mod schedule;
 mod update;
 

@@ -49,7 +49,21 @@ impl Tx {
         patch: &ChangePatch,
         clock: &Clock,
     ) -> Result<Change, StoreError> {
+        self.update_change_by(tenant, actor, id, |_| Ok(patch.clone()), clock)
+            .await
+    }
+
+    /// The same with a patch that depends on what the change is now.
+    pub async fn update_change_by(
+        &mut self,
+        tenant: Tenant,
+        actor: &Actor,
+        id: ChangeId,
+        patch: impl FnOnce(&Change) -> Result<ChangePatch, StoreError>,
+        clock: &Clock,
+    ) -> Result<Change, StoreError> {
         let (sort_key, before) = self.lock_change(tenant, id).await?;
+        let patch = patch(&before)?;
         // Read after locking the row, so that `updated_at` never decreases.
         let now = clock.now();
         let mut change = before.clone();

@@ -25,8 +25,10 @@ CROSS JOIN LATERAL unnest(i.indkey) WITH ORDINALITY AS key (number, place)
 JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = key.number
 WHERE i.indrelid = to_regclass($1) AND i.indisprimary ORDER BY key.place";
 
-/// The columns of the kept counts that are added up: PostgreSQL spreads each over several rows.
-const COUNTS: &str = "change_counts";
+/// The tables of kept counts, and their columns that are added up: PostgreSQL spreads each count
+/// over several rows.
+const COUNTS: [&str; 2] = ["change_counts", "change_hours"];
+const ADDED_UP: [&str; 2] = ["n", "undone"];
 
 /// A table.
 #[derive(Debug)]
@@ -102,10 +104,12 @@ impl Table {
 
     /// Returns the text of a statement that reads the rows after a key, in the order of keys.
     fn select(&self, is_postgres: bool, after: bool) -> String {
-        let is_counts = self.name == COUNTS;
+        let is_counts = COUNTS.contains(&self.name.as_str());
         let column = |Column { name, kind }: &Column| match kind {
             _ if is_counts && name == "slot" => "CAST(0 AS bigint)".to_owned(),
-            _ if is_counts && name == "n" => "CAST(sum(n) AS bigint)".to_owned(),
+            _ if is_counts && ADDED_UP.contains(&name.as_str()) => {
+                format!("CAST(sum({name}) AS bigint)")
+            }
             Kind::Json if is_postgres => format!("CAST({name} AS text)"),
             Kind::SmallNumber if is_postgres => format!("CAST({name} AS bigint)"),
             _ => name.clone(),
@@ -193,7 +197,7 @@ impl Table {
                 row.map(|row| self.postgres_row(&row)).transpose()?
             }
         };
-        let is_counts = self.name == COUNTS;
+        let is_counts = COUNTS.contains(&self.name.as_str());
         Ok(row.map(|row| {
             let keys = self.key.iter();
             keys.filter(|place| !is_counts || self.columns[**place].name != "slot")

@@ -99,7 +99,7 @@ const PER_NOUN: [&str; 18] = [
 
 /// What is inserted for each number up to the number of changes. `DOCUMENT` is that of an
 /// event which the service has recorded.
-const PER_CHANGE: [&str; 11] = [
+const PER_CHANGE: [&str; 12] = [
     "notifications (organization_id, user_id, change_id, kind, title, risk_level, status,
             services, actor, at, is_unread, mail)
         SELECT ORG, OWNER, ID(n), 'change.created', 'A change', 'low', 'completed', 'payments',
@@ -128,7 +128,7 @@ const PER_CHANGE: [&str; 11] = [
             CASE n % 48 WHEN 1 THEN 'pending' WHEN 2 THEN 'set_aside' ELSE 'ignored' END, '[]'",
     // Some sessions are over.
     "source_operations (organization_id, source_id, key_hash, change_id, session, document,
-            first_at, last_at, closes_at, updated_at)
+            first_at, last_at, due_at, updated_at)
         SELECT ORG, SOURCE, HASH(n), ID(n), HASH(n % 3), '{}', NOW - n, NOW - n,
             CASE n % 24 WHEN 1 THEN NOW + 99999999 END, AGE",
     "source_calls (organization_id, source_id, call_hash, change_id, seen_at)
@@ -141,6 +141,8 @@ const PER_CHANGE: [&str; 11] = [
     "incident_alerts (organization_id, source_id, key_hash, incident_id, is_firing, last_at,
             updated_at)
         SELECT ORG, SOURCE, HASH(n), ID(n), n % 2, NOW - n, AGE",
+    "joined_changes (organization_id, change_id, into_id, joined_at)
+        SELECT ORG, ID(9000 + n), ID(n), AGE",
     "idempotency (organization_id, scope, fingerprint, outcome, created_at)
         SELECT ORG, HASH(n), HASH(n), '{}', AGE",
     // What was recorded of every third change by a person.
@@ -296,7 +298,7 @@ fn change(number: usize, fixture: &Fixture, services: &[String], hosts: &[String
         "risk_level": (["low", "medium", "high"][number % 3]),
         "status": "completed",
         "environment": (["prod", "staging", "dev"][number / 3 % 3]),
-        "tags": if number.is_multiple_of(2) { vec!["often"] } else { vec!["often", "seldom", "by-hand"] },
+        "tags": if number.is_multiple_of(2) { vec!["often"] } else { vec!["often", "seldom", "by-hand", "terraform"] },
         "started_at": at.to_rfc3339(),
         "ended_at": at.to_rfc3339(),
     });

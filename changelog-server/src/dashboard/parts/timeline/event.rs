@@ -9,11 +9,12 @@ use changelog_core::{
 use chrono::TimeDelta;
 
 use super::Range;
+use super::density::{self, Density};
 use crate::app::App;
 use crate::store::{CandidateSource, NewestOf, StoreError, Tenant};
 
-/// The limit on the newest changes of the range.
-const MAX_NEWEST: u64 = 600;
+/// More changes than any timeline of marks has.
+const MAX_NEWEST: u64 = 2 * density::MAX_MARKED;
 /// Changes that started at most this long before the range, in this number, are drawn if
 /// they ended within it.
 const EARLIER: TimeDelta = TimeDelta::days(1);
@@ -135,11 +136,12 @@ impl Event {
     }
 }
 
-/// The events of a range.
+/// What happened in a range.
 pub(crate) struct Events {
+    /// The events that are drawn: all, or those that say most if there are too many.
     pub(super) events: Vec<Event>,
-    /// The time from which on they are all.
-    pub(super) complete_since: Timestamp,
+    /// How much happened, if there are too many events to draw all of them.
+    pub(super) density: Option<Density>,
 }
 
 impl Events {
@@ -155,9 +157,15 @@ impl Events {
     }
 }
 
-/// Reads the changes of a range: the newest, those that reach into it, and the planned
-/// ones that are not overdue.
-pub(crate) async fn read(app: &App, tenant: Tenant, range: Range) -> Result<Events, StoreError> {
+/// Reads what happened in a range: its changes, those that reach into it, and the planned
+/// ones that are not overdue; or the counts of changes, if they are many, with the planned
+/// ones. Of many services, `first` have lanes in any case.
+pub(crate) async fn read(
+    app: &App,
+    tenant: Tenant,
+    range: Range,
+    first: &[ServiceRef],
+) -> Result<Events, StoreError> {
     let now = Timestamp::from(app.now());
     let (from, to) = (range.from.millis(), range.to.millis().saturating_add(1));
     let newest_of = |source, millis, limit| {
@@ -169,21 +177,24 @@ pub(crate) async fn read(app: &App, tenant: Tenant, range: Range) -> Result<Even
         };
         Box::pin(app.store.candidates(tenant, newest))
     };
-    let earlier = range.from.plus(-EARLIER).millis()..from;
     let planned = app
         .store
         .scheduled_changes(tenant, from.max(now.millis())..to, MAX_PLANNED);
-    let (newest, earlier, running, planned) = tokio::try_join!(
+    let (density, planned) = tokio::try_join!(density::read(app, tenant, range, first), planned)?;
+    let planned = planned.parse()?;
+    let planned = planned.iter().map(|change| (change.id, Event::of(change)));
+    if density.is_some() {
+        return Ok(Events {
+            events: planned.map(|(_, event)| event).collect(),
+            density,
+        });
+    }
+    let earlier = range.from.plus(-EARLIER).millis()..from;
+    let (newest, earlier, running) = tokio::try_join!(
         newest_of(CandidateSource::All, from..to, MAX_NEWEST),
         newest_of(CandidateSource::All, earlier, MAX_EARLIER),
         newest_of(CandidateSource::Running, 0..from, MAX_RUNNING),
-        planned,
     )?;
-    let oldest = newest.iter().map(|change| change.started_at).min();
-    let complete_since = match oldest {
-        Some(oldest) if newest.len() as u64 >= MAX_NEWEST => oldest,
-        _ => range.from,
-    };
     let reaches = |change: &Candidate| change.ended_at.is_some_and(|end| end > range.from);
     // A change in progress in the future of the range had not begun in it.
     let running = running.into_iter().filter(|_| now >= range.from);
@@ -192,11 +203,9 @@ pub(crate) async fn read(app: &App, tenant: Tenant, range: Range) -> Result<Even
         .chain(running)
         .map(|change| (change.id, change.into()));
     let mut events: HashMap<ChangeId, Event> = events.collect();
-    for change in planned.parse()? {
-        events.insert(change.id, Event::of(&change));
-    }
+    events.extend(planned);
     Ok(Events {
         events: events.into_values().collect(),
-        complete_since,
+        density: None,
     })
 }

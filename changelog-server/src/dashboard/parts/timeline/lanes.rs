@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use changelog_core::{RiskLevel, ServiceId, ServiceRef};
 use chrono::TimeDelta;
 
-use super::event::{Event, State};
+use super::bars::{Bar, bars};
+use super::density::{Count, Counts, Density};
+use super::event::{Event, Events, State};
 use super::{Range, Subject};
 use crate::dashboard::parts::format;
 use crate::dashboard::parts::zone::Zone;
@@ -16,8 +18,9 @@ use crate::dashboard::parts::zone::Zone;
 const MAX_SERVICES: usize = 11;
 /// The most marks; the other changes are counted.
 const MAX_MARKS: usize = 200;
-/// The most marks above each other in a lane.
+/// The most marks above each other in a lane, and in all lanes: they fit one screen.
 const MAX_ROWS: usize = 4;
+const MAX_ROWS_OF_ALL: usize = 30;
 /// The width of a mark, and of the number of a suspect next to it, in percent.
 const MARK_WIDTH: f64 = 2.0;
 const RANK_WIDTH: f64 = 1.8;
@@ -44,9 +47,16 @@ pub(super) struct Lane {
     pub(super) height: usize,
     pub(super) marks: Vec<Mark>,
     pub(super) crowds: Vec<Crowd>,
+    /// How much happened, if the changes are not drawn one by one.
+    pub(super) bars: Vec<Bar>,
 }
 
 impl Lane {
+    /// Returns the number of changes in its bars.
+    pub(super) fn changes(&self) -> u64 {
+        self.bars.iter().map(|bar| bar.count.changes).sum()
+    }
+
     /// Splits a name that may be too long into what is cut then, and its end.
     pub(super) fn long_name(&self) -> Option<(&str, &str)> {
         self.name.char_indices().nth(MAX_SHORT_NAME_CHARS)?;
@@ -95,15 +105,23 @@ struct Group {
     place: Place,
     note: &'static str,
     events: Vec<Event>,
+    counts: Counts,
+    /// Whether the other services share the lane, and their number, unless it is not known.
+    is_shared: bool,
+    services: Option<u64>,
 }
 
-/// Arranges events in lanes. Returns the lanes, the events that are drawn, by time, and
-/// the number of those that are only counted.
+/// Arranges what happened in lanes. Returns the lanes, the events that are drawn, by time,
+/// and the number of those that are only counted.
 pub(super) fn arrange(
-    mut events: Vec<Event>,
+    found: Events,
     subject: &Subject<'_>,
     crowd: &dyn Fn(Range, Option<String>) -> String,
 ) -> (Vec<Lane>, Vec<Event>, usize) {
+    let Events {
+        mut events,
+        density,
+    } = found;
     // The most important first: they are drawn if not all can be.
     events.sort_by_key(|event| {
         let is_usual = event.state == State::Completed;
@@ -116,12 +134,21 @@ pub(super) fn arrange(
             event.id,
         )
     });
-    let mut room = MAX_MARKS;
     let mut drawn = Vec::new();
     let mut lanes = Vec::new();
     let mut merged = 0;
-    for group in groups(events, subject) {
-        let (lane, events, count) = lane(group, subject, &mut room, crowd);
+    let is_dense = density.is_some();
+    let groups = groups(events, subject, density);
+    let most = busiest_part(&groups);
+    let mut rows = MAX_ROWS_OF_ALL.saturating_sub(groups.len());
+    let mut room = MAX_MARKS;
+    for group in groups {
+        // Bars are as high as a row.
+        let max_rows = if is_dense { 1 } else { MAX_ROWS.min(1 + rows) };
+        let bars = bars(&group.counts, most, group.is_shared);
+        let (mut lane, events, count) = lane(group, subject, (&mut room, max_rows), crowd);
+        lane.bars = bars;
+        rows = rows.saturating_sub(lane.height / ROW_HEIGHT - 1);
         drawn.extend(events);
         lanes.push(lane);
         merged += count;
@@ -130,58 +157,114 @@ pub(super) fn arrange(
     (lanes, drawn, merged)
 }
 
+/// Returns the most changes in a part of a service.
+fn busiest_part(groups: &[Group]) -> u64 {
+    let of_services = groups.iter().filter(|group| !group.is_shared);
+    let counts = of_services.flat_map(|group| group.counts.values());
+    counts.map(|count| count.changes).max().unwrap_or(0)
+}
+
 /// Groups events by service: the affected one, those it is related to, then those with
-/// the most changes.
-fn groups(events: Vec<Event>, subject: &Subject<'_>) -> Vec<Group> {
-    let affected = subject.affected;
-    let mut related: Vec<(ServiceRef, Place, &'static str)> = Vec::new();
-    if let Some(service) = &affected.service {
-        related.push((service.clone(), Place::Affected, "affected"));
-    }
-    for (services, note) in [
-        (&affected.dependencies, "dependency"),
-        (&affected.dependents, "dependent"),
-    ] {
-        for service in services {
-            let place = Place::Related(related.len());
-            related.push((service.clone(), place, note));
-        }
-    }
+/// the most changes, or with the most undone ones if changes are counted.
+fn groups(events: Vec<Event>, subject: &Subject<'_>, density: Option<Density>) -> Vec<Group> {
+    let related = Related::of(subject);
     let mut groups: BTreeMap<Option<ServiceId>, Group> = BTreeMap::new();
     // The affected service has a lane even if nothing happened to it.
-    if let Some((service, place, note)) = related.first()
-        && *place == Place::Affected
-    {
-        let group = Group::new(Some(service.clone()), place.clone(), note);
-        groups.insert(Some(service.id), group);
+    if let Some(service) = &subject.affected.service {
+        groups.insert(Some(service.id), related.group(Some(service.clone())));
     }
     for event in events {
-        let found = related.iter().find(|(service, ..)| event.is_of(service.id));
-        let (service, place, note) = match found {
-            Some((service, place, note)) => (Some(service.clone()), place.clone(), *note),
-            None => (event.service.clone(), Place::Other, ""),
-        };
+        let found = related.first_of(&event).or(event.service.as_ref());
+        let service = found.cloned();
         let id = service.as_ref().map(|service| service.id);
-        let group = groups.entry(id);
-        let group = group.or_insert_with(|| Group::new(service, place, note));
+        let group = groups.entry(id).or_insert_with(|| related.group(service));
         group.events.push(event);
+    }
+    let mut rest = None;
+    if let Some(density) = density {
+        let mut others = Group::of_others(density.more_services);
+        others.counts = density.rest;
+        let mut counted: BTreeMap<Option<ServiceId>, Group> = BTreeMap::new();
+        for (service, counts) in density.services {
+            let id = Some(service.id);
+            let known = groups.remove(&id);
+            let mut group = known.unwrap_or_else(|| related.group(Some(service)));
+            group.counts = counts;
+            if group.place == Place::Affected || !group.is_empty() {
+                counted.insert(id, group);
+            }
+        }
+        let uncounted = std::mem::replace(&mut groups, counted);
+        others.events = uncounted
+            .into_values()
+            .flat_map(|group| group.events)
+            .collect();
+        rest = Some(others).filter(|others| !others.is_empty());
     }
     let mut groups: Vec<Group> = groups.into_values().collect();
     groups.sort_by_cached_key(|group| {
         let name = group.service.as_ref().map(|service| service.name.clone());
+        let sum = group
+            .counts
+            .values()
+            .copied()
+            .reduce(Count::plus)
+            .unwrap_or_default();
+        let number = (sum.undone, sum.changes, group.events.len());
         // Changes without a service come last.
-        let number = Reverse(group.events.len());
-        (group.place.clone(), name.is_none(), number, name)
+        (group.place.clone(), name.is_none(), Reverse(number), name)
     });
-    if groups.len() > MAX_SERVICES + 1 {
-        let mut rest = groups.split_off(MAX_SERVICES);
-        let mut other = Group::new(None, Place::Other, "other");
-        for group in &mut rest {
-            other.events.append(&mut group.events);
-        }
-        groups.push(other);
+    if rest.is_none() && groups.len() > MAX_SERVICES + 1 {
+        let others = groups.split_off(MAX_SERVICES);
+        let number = others
+            .iter()
+            .filter(|group| group.service.is_some())
+            .count();
+        let mut joined = Group::of_others(Some(number as u64));
+        joined.events = others.into_iter().flat_map(|group| group.events).collect();
+        rest = Some(joined);
     }
+    groups.extend(rest);
     groups
+}
+
+/// The affected service and those it is related to, in the order of their lanes.
+struct Related(Vec<(ServiceRef, Place, &'static str)>);
+
+impl Related {
+    fn of(subject: &Subject<'_>) -> Self {
+        let affected = subject.affected;
+        let mut related = Vec::new();
+        if let Some(service) = &affected.service {
+            related.push((service.clone(), Place::Affected, "affected"));
+        }
+        for (services, note) in [
+            (&affected.dependencies, "dependency"),
+            (&affected.dependents, "dependent"),
+        ] {
+            for service in services {
+                let place = Place::Related(related.len());
+                related.push((service.clone(), place, note));
+            }
+        }
+        Self(related)
+    }
+
+    /// Returns the first of them that an event is of.
+    fn first_of(&self, event: &Event) -> Option<&ServiceRef> {
+        let mut services = self.0.iter().map(|(service, ..)| service);
+        services.find(|service| event.is_of(service.id))
+    }
+
+    /// Returns the lane of a service, without events.
+    fn group(&self, service: Option<ServiceRef>) -> Group {
+        let id = service.as_ref().map(|service| service.id);
+        let found = self.0.iter().find(|(one, ..)| Some(one.id) == id);
+        match found {
+            Some((_, place, note)) => Group::new(service, place.clone(), note),
+            None => Group::new(service, Place::Other, ""),
+        }
+    }
 }
 
 impl Group {
@@ -191,6 +274,35 @@ impl Group {
             place,
             note,
             events: Vec::new(),
+            counts: Counts::new(),
+            is_shared: false,
+            services: None,
+        }
+    }
+
+    /// Returns the lane of so many other services.
+    fn of_others(number: Option<u64>) -> Self {
+        Self {
+            is_shared: true,
+            services: number,
+            ..Self::new(None, Place::Other, "")
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.events.is_empty() && self.counts.is_empty()
+    }
+
+    fn name(&self) -> String {
+        match (&self.service, self.is_shared, self.services) {
+            (Some(service), ..) => service.name.clone(),
+            (None, false, _) | (None, true, Some(0)) => "no service".to_owned(),
+            (None, true, None) => "other services".to_owned(),
+            (None, true, Some(number)) => format!(
+                "{} more {}",
+                format::number(number),
+                format::plural(&number, "service", "services")
+            ),
         }
     }
 }
@@ -199,10 +311,11 @@ impl Group {
 fn lane(
     group: Group,
     subject: &Subject<'_>,
-    room: &mut usize,
+    (room, max_rows): (&mut usize, usize),
     crowd: &dyn Fn(Range, Option<String>) -> String,
 ) -> (Lane, Vec<Event>, usize) {
     let range = subject.range;
+    let name = group.name();
     let mut rows: Vec<Vec<(f64, f64)>> = Vec::new();
     let mut marks = Vec::new();
     let mut drawn = Vec::new();
@@ -227,7 +340,7 @@ fn lane(
         };
         let row = match rows.iter().position(free) {
             Some(row) => Some(row),
-            None if rows.len() < MAX_ROWS => {
+            None if rows.len() < max_rows => {
                 rows.push(Vec::new());
                 Some(rows.len() - 1)
             }
@@ -272,17 +385,14 @@ fn lane(
         })
         .collect();
     let lane = Lane {
-        name: match (&group.service, group.note) {
-            (Some(service), _) => service.name.clone(),
-            (None, "other") => "other services".to_owned(),
-            (None, _) => "no service".to_owned(),
-        },
+        name,
         address: id.as_ref().map(|id| format!("/services/{id}")),
         color: group.service.map(|service| service.color),
         note: group.note,
         height: height(crowd_row + usize::from(!crowds.is_empty())),
         marks,
         crowds,
+        bars: Vec::new(),
     };
     (lane, drawn, merged)
 }

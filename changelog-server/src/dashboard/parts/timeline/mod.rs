@@ -4,24 +4,35 @@
 //! and letters keep their size on every screen without a script.
 
 mod axis;
+mod bars;
+mod density;
 mod event;
 mod lanes;
+mod span;
+
+use std::collections::BTreeMap;
 
 use askama::Template;
 use changelog_core::change::around::Affected;
-use changelog_core::{Timestamp, query::Pairs};
+use changelog_core::{Gap, Timestamp, query::Pairs};
 use chrono::{SecondsFormat, TimeDelta};
 
 use super::format;
 use super::query_string;
 use super::zone::Zone;
 use axis::Tick;
+use density::Count;
 pub(crate) use event::{Event, Events, read};
 use lanes::Lane;
+pub(crate) use span::Band;
+use span::Span;
 
 /// The shortest and the longest range that is drawn.
 const MIN_RANGE: TimeDelta = TimeDelta::minutes(4);
 const MAX_RANGE: TimeDelta = TimeDelta::days(8);
+
+/// The most gaps that are named below a timeline.
+const MAX_GAPS_NAMED: usize = 3;
 
 /// A range of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +88,10 @@ pub(crate) struct Subject<'a> {
     pub(crate) now: Timestamp,
     pub(crate) zone: Zone,
     pub(crate) affected: &'a Affected,
+    /// When changes may be missing, because a source was silent.
+    pub(crate) gaps: &'a [Gap],
+    /// What else took place.
+    pub(crate) bands: &'a [Band],
     /// The query string of the pages with other ranges, without its range.
     pub(crate) query: String,
 }
@@ -95,6 +110,21 @@ struct Row {
     offset: String,
 }
 
+/// The changes of a part of the range, in the table.
+struct CountRow {
+    start: Timestamp,
+    /// From when until when.
+    words: String,
+    /// The timeline of the part, or its list if it is as long as the range.
+    address: String,
+    /// Where it begins and how wide it is, in percent.
+    x: f64,
+    width: f64,
+    count: Count,
+    /// The count of each lane.
+    cells: Vec<Option<Count>>,
+}
+
 /// A timeline as HTML.
 #[derive(Template)]
 #[template(path = "timeline/timeline.html")]
@@ -105,12 +135,16 @@ pub(crate) struct Timeline {
     words: String,
     moment: Option<Line>,
     now: Option<Line>,
-    /// The position before which changes are missing.
-    missing: Option<f64>,
+    gaps: Vec<Span>,
+    bands: Vec<Span>,
     ticks: Vec<Tick>,
     lanes: Vec<Lane>,
     rows: Vec<Row>,
+    /// The parts of the range, if changes are counted.
+    parts: BTreeMap<i64, CountRow>,
     has_moment: bool,
+    /// The number of changes in all bars.
+    changes: u64,
     /// The number of changes that are counted, not drawn.
     merged: usize,
     /// The address of the page with another range, which the script completes.
@@ -148,9 +182,34 @@ impl Timeline {
             None if part.length() >= MIN_RANGE => page(part),
             service => list(part, service),
         };
-        let missing = (found.complete_since > range.from)
-            .then(|| range.position(found.complete_since).clamp(0.0, 100.0));
-        let (lanes, drawn, merged) = lanes::arrange(found.events, subject, &crowd);
+        let whole = |part: Range| part.from <= range.from && part.to >= range.to;
+        let parts = found.density.iter().flat_map(density::Density::parts);
+        let parts = parts.map(|(start, (part, count))| {
+            let [x, end] = [part.from, part.to].map(|at| range.position(at).clamp(0.0, 100.0));
+            let row = CountRow {
+                start: part.from,
+                words: axis::words(part, zone),
+                address: if whole(part) {
+                    list(part, None)
+                } else {
+                    page(Range::new(part.from, part.to))
+                },
+                x,
+                width: end - x,
+                count,
+                cells: Vec::new(),
+            };
+            (start, row)
+        });
+        let mut parts: BTreeMap<i64, CountRow> = parts.collect();
+        let (lanes, drawn, merged) = lanes::arrange(found, subject, &crowd);
+        for (start, part) in &mut parts {
+            let bars = lanes.iter().map(|lane| {
+                let mut bars = lane.bars.iter();
+                Some(bars.find(|bar| bar.start == *start)?.count)
+            });
+            part.cells = bars.collect();
+        }
         let line = |at: Timestamp, label: String| {
             range.contains(at).then(|| {
                 let x = range.position(at);
@@ -176,10 +235,13 @@ impl Timeline {
             words: axis::words(range, zone),
             moment: subject.moment.and_then(|at| line(at, zone.clock(&at))),
             now: line(now, "now".to_owned()).filter(|_| !is_now),
-            missing,
+            gaps: span::gaps(subject),
+            bands: span::bands(subject),
             ticks: axis::ticks(range, zone),
             lanes,
             rows: rows.collect(),
+            changes: parts.values().map(|part| part.count.changes).sum(),
+            parts,
             has_moment: subject.moment.is_some(),
             merged,
             address: format!("/around?{}", subject.query),

@@ -7,6 +7,7 @@ use super::item::{Shown, full_address, show, taken};
 use super::kinds::{OfferedKind, kind_of};
 use super::{PATH, form, preview as previewed};
 use crate::app::App;
+use crate::dashboard::parts::form::Form;
 use crate::dashboard::parts::page;
 use crate::dashboard::parts::viewer::{Section, Viewer};
 use crate::ingest::setup;
@@ -34,6 +35,9 @@ pub(in crate::dashboard) async fn update(app: App, mut request: Request) -> ApiR
     let (viewer, source) = managed(&app, &request).await?;
     let form = request.form().await?;
     let now = app.now();
+    if let Some(refused) = form::refuse_overtaken(&form, &source) {
+        return show_refused(&app, &request, &viewer, source, refused).await;
+    }
     let refused = match form::read_patch(known(&source)?, &source, &form, now.into()).await {
         Ok((patch, new_secret)) => {
             let mut after = source.clone();
@@ -41,6 +45,8 @@ pub(in crate::dashboard) async fn update(app: App, mut request: Request) -> ApiR
                 let secrets = app.integrations.secrets();
                 let sealed = setup::seal_secret(secrets, source.tenant, source.id, secret);
                 after.secret = Some(sealed.map_err(|error| ApiError::internal(&error))?);
+            } else if form::removes_secret(known(&source)?, &form) {
+                after.secret = None;
             }
             after.name = patch.name;
             after.settings = patch.settings;
@@ -62,12 +68,23 @@ pub(in crate::dashboard) async fn update(app: App, mut request: Request) -> ApiR
         }
         Err(invalid) => form.refuse(&invalid),
     };
+    show_refused(&app, &request, &viewer, source, refused).await
+}
+
+/// Shows a form again that was refused.
+async fn show_refused(
+    app: &App,
+    request: &Request,
+    viewer: &Viewer,
+    source: Source,
+    refused: Form,
+) -> ApiResult {
     let shown = Shown {
         status: 422,
         form: Some(form::without_secret(refused)),
         ..Shown::default()
     };
-    show(&app, &request, &viewer, source, shown).await
+    show(app, request, viewer, source, shown).await
 }
 
 /// Replaces a source in a transaction of its own.
@@ -94,11 +111,10 @@ pub(in crate::dashboard) async fn preview(app: App, mut request: Request) -> Api
             form: Some(form::without_secret(form)),
             ..Shown::default()
         },
-        Err(invalid) => Shown {
-            status: 422,
-            form: Some(form::without_secret(form.refuse(&invalid))),
-            ..Shown::default()
-        },
+        Err(invalid) => {
+            let refused = form.refuse(&invalid);
+            return show_refused(&app, &request, &viewer, source, refused).await;
+        }
     };
     show(&app, &request, &viewer, source, shown).await
 }

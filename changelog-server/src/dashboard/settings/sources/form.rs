@@ -12,6 +12,8 @@ use crate::store::Source;
 /// Whether a secret is made.
 const GENERATE: &str = "generate";
 const SECRET: &str = "secret";
+/// Whether the secret is removed.
+const REMOVE_SECRET: &str = "remove_secret";
 
 const fn risk(name: &'static str, label: &'static str) -> Field {
     let kind = FieldKind::Choice {
@@ -244,7 +246,18 @@ pub(super) fn of(source: &Source) -> Form {
     for (name, template) in settings.alert.pairs() {
         form.set(&format!("alert_templates/{name}"), template.to_owned());
     }
-    form
+    form.remembering(PATCH_FIELDS)
+}
+
+/// Refuses a form that would replace what others have changed since it was opened; see
+/// [`Form::refuse_overtaken`].
+pub(super) fn refuse_overtaken(form: &Form, source: &Source) -> Option<Form> {
+    form.refuse_overtaken(&of(source), PATCH_FIELDS)
+}
+
+/// Returns whether the secret is to be removed. A sender that signs its requests needs one.
+pub(super) fn removes_secret(kind: &OfferedKind, form: &Form) -> bool {
+    form.has(REMOVE_SECRET) && form.value(SECRET).is_empty() && !kind.is_signed()
 }
 
 /// Reads the form for a new source. Returns the secret, too, if it was generated.
@@ -282,7 +295,7 @@ fn complete_secret(
     let mut generated = None;
     if !kind.takes_secret() {
         *secret = None;
-    } else if secret.is_none() && form.has(GENERATE) {
+    } else if secret.is_none() && form.has(GENERATE) && !form.has(REMOVE_SECRET) {
         generated = Some(setup::new_secret());
         secret.clone_from(&generated);
     } else if secret.is_none() && !has_secret && kind.is_signed() {

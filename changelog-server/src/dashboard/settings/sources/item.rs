@@ -13,7 +13,7 @@ use super::state::State;
 use crate::app::App;
 use crate::dashboard::parts::form::Form;
 use crate::dashboard::parts::viewer::{Section, Viewer};
-use crate::dashboard::parts::{assets, format, page};
+use crate::dashboard::parts::{assets, format, page, shown_values};
 use crate::ingest::setup;
 use crate::store::Source;
 use crate::web::{ApiResult, Request};

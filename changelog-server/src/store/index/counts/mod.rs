@@ -7,6 +7,7 @@
 //! of one organization would otherwise wait for each other.
 
 mod days;
+mod hours;
 mod kinds;
 mod memory;
 mod paging;
@@ -23,6 +24,7 @@ use changelog_core::{Environment, HostId, RiskLevel, ServiceId, Status};
 use sqlx::QueryBuilder;
 use sqlx::types::Uuid;
 
+pub use hours::{BusyServices, HOUR, HourCount};
 pub use kinds::{ChartScope, KindCounts};
 pub(in crate::store) use memory::CountMemory;
 pub(in crate::store) use paging::Start;
@@ -149,15 +151,16 @@ impl<'c> CountDelta<'c> {
 /// start, risk, status and environment.
 type Row<'c> = (Uuid, Cow<'c, str>, i64, i64, &'c str, &'c str, &'c str);
 
-/// Appends the statement that adds changes to the counts, or removes them: each
-/// step is 1 or -1 and a change.
+/// Appends the statements that add changes to the counts, or remove them: each
+/// step is 1 or -1 and a change. They are always in the same order, as their rows are, so that
+/// two transactions cannot deadlock.
 pub(in crate::store) fn push<'c, DB: Dialect>(
     script: &mut Script<DB>,
     slot: i64,
     steps: impl Iterator<Item = (i64, CountDelta<'c>)>,
 ) {
-    // In a fixed order, so that two transactions cannot deadlock.
     let mut sums: BTreeMap<Row<'c>, i64> = BTreeMap::new();
+    let mut hours = hours::Sums::default();
     for (step, delta) in steps {
         for (scope, span, start) in delta.rows() {
             let (risk, status) = (
@@ -169,6 +172,7 @@ pub(in crate::store) fn push<'c, DB: Dialect>(
             let key = (organization, scope, span, start, risk, status, environment);
             *sums.entry(key).or_default() += step;
         }
+        hours.add(step, &delta);
     }
     let rows: Vec<[Value<'_>; 9]> = sums
         .iter()
@@ -195,6 +199,7 @@ pub(in crate::store) fn push<'c, DB: Dialect>(
         " ON CONFLICT \
          (organization_id, scope, span, start, risk_level, status, environment, slot) DO UPDATE SET n = change_counts.n + excluded.n",
     );
+    hours.push(script, slot);
 }
 
 /// Selects changes of an organization, or their counts, by risk, status and environment:
