@@ -260,15 +260,19 @@ fn in_zone<Z: TimeZone>(local: NaiveDateTime, zone: &Z) -> Result<DateTime<Fixed
     }
 }
 
-/// Parses an age (`2h`, `-2h`, `1 hour ago`) or a time in the future (`in 2h`, `+2h`).
+/// Parses an age (`2h`, `-2h`, `now-2h`, `1 hour ago`) or a time in the future (`in 2h`, `+2h`).
 fn relative_time(text: &str) -> Option<WrittenTime> {
     let text = text.to_ascii_lowercase();
+    // `now-15m`, as dashboards write it.
+    let after_now = text.strip_prefix("now").map(str::trim_start);
+    let is_relative = |rest: &&str| rest.starts_with(['-', '+']);
+    let text = after_now.filter(is_relative).unwrap_or(&text);
     let ahead = text.strip_prefix('+').or(text.strip_prefix("in "));
     if let Some(ahead) = ahead {
         return parse_length(ahead.trim()).map(WrittenTime::In);
     }
     let age = text.strip_prefix('-').or(text.strip_suffix(" ago"));
-    parse_length(age.unwrap_or(&text).trim()).map(WrittenTime::Ago)
+    parse_length(age.unwrap_or(text).trim()).map(WrittenTime::Ago)
 }
 
 #[cfg(test)]

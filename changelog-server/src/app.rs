@@ -56,7 +56,7 @@ pub struct Parts {
     /// What sends mails; `None` if no mail server is configured.
     pub mailer: Option<Mailer>,
     /// The address that the service listens on.
-    address: SocketAddr,
+    pub address: SocketAddr,
     /// The last uses of keys and sessions that are not written yet.
     pub(crate) last_used: LastUsed,
     /// The renderer of descriptions.

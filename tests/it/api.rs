@@ -25,6 +25,7 @@ mod idempotency;
 mod json_snapshots;
 mod list_model;
 mod malformed_requests;
+mod mcp;
 mod one_millisecond;
 mod openapi;
 mod openapi_tools;

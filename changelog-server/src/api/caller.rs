@@ -47,6 +47,20 @@ where
     keyed(None, handler)
 }
 
+/// Lets all keys call a handler. The key is a bearer token, as the Model Context Protocol has
+/// it, or in the header of the API.
+pub(super) fn any_bearer<F>(handler: impl KeyedHandler<F>) -> impl HandlerFn
+where
+    F: Future<Output = ApiResult> + Send + 'static,
+{
+    move |app: App, request: Request| {
+        Box::pin(async move {
+            let caller = app.bearer(&request).await?;
+            handler(app, caller, request).await
+        })
+    }
+}
+
 /// A handler of requests with a key.
 pub(super) trait KeyedHandler<F>:
     Fn(App, Caller, Request) -> F + Copy + Send + Sync + 'static
@@ -147,6 +161,34 @@ impl App {
     /// expired key gets the same response.
     async fn caller(&self, request: &Request) -> Result<Caller, ApiError> {
         let key = request.header(API_KEY).unwrap_or_default();
+        self.owner_of(key, request, unauthorized).await
+    }
+
+    /// Authenticates the bearer token of a request, which is an API key.
+    async fn bearer(&self, request: &Request) -> Result<Caller, ApiError> {
+        let authorization = request.header(header::AUTHORIZATION.as_str());
+        let token = authorization.and_then(|value| {
+            let (scheme, token) = value.split_once(' ')?;
+            let is_bearer = scheme.eq_ignore_ascii_case("bearer");
+            is_bearer.then_some(token.trim())
+        });
+        let key = token.or_else(|| request.header(API_KEY));
+        let refused = |_: &Request| {
+            let detail = "missing or invalid API key; send it as `Authorization: Bearer KEY`";
+            ApiError::new(ProblemCode::Unauthorized, detail)
+                .with_header(header::WWW_AUTHENTICATE, "Bearer realm=\"change log\"")
+        };
+        self.owner_of(key.unwrap_or_default(), request, refused)
+            .await
+    }
+
+    /// Authenticates a key; `unauthorized` makes the error for one that is not valid.
+    async fn owner_of(
+        &self,
+        key: &str,
+        request: &Request,
+        unauthorized: impl Fn(&Request) -> ApiError,
+    ) -> Result<Caller, ApiError> {
         // The checksum rejects a mistyped key without a query.
         if !api_key::is_well_formed(key) {
             return Err(unauthorized(request));

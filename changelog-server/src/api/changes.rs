@@ -4,7 +4,7 @@ use changelog_core::{
     Change, ChangeCreated, ChangeFilter, ChangeId, ChangePatch, Data, NewChange, NewChanges, Page,
     UpcomingFilter, headers,
 };
-use chrono::TimeDelta;
+use chrono::{DateTime, TimeDelta, Utc};
 use warp::reply::Response;
 
 use super::caller::Caller;
@@ -12,7 +12,9 @@ use super::idempotency;
 use super::openapi::parameters::{ChangesPage, Selection, UpcomingPage};
 use crate::app::App;
 use crate::blocking_pool;
-use crate::store::{ChangeJson, ChangeList, ChangesJson, Created, Creation, Draft, StoreError};
+use crate::store::{
+    ChangeJson, ChangeList, ChangesJson, Created, Creation, Draft, KeyedRequest, StoreError,
+};
 use crate::web::{ApiError, ApiResult, Request, body, reply};
 
 /// The distance between the times in the ids of two changes of one request, in
@@ -88,17 +90,9 @@ pub(super) async fn create(app: App, caller: Caller, mut request: Request) -> Ap
     request.no_parameters()?;
     let bytes = request.json_body().await?;
     let now = app.now();
-    let mut new: NewChange = body::parse(&bytes, now.into()).await?;
+    let new: NewChange = body::parse(&bytes, now.into()).await?;
     let keyed = idempotency::keyed_request(&caller, &request, &bytes)?;
-    let named = complete(&app, &caller, std::slice::from_mut(&mut new), |_| {
-        String::new()
-    });
-    let named = named.await;
-    if named.is_ok() {
-        caller.check_new(std::slice::from_ref(&new))?;
-    }
-    let draft = Draft::new(caller.tenant, &caller.actor, new, now)?;
-    let created = create_or_replay(&app, &caller, Creation::one(draft, keyed), "", named).await?;
+    let created = create_one(&app, &caller, new, keyed, now).await?;
     let data = created.changes.into_iter().next();
     let location = data.as_ref().map(|one| format!("/api/changes/{}", one.id));
     // The change has been created, so that a failure to read it must not be the answer.
@@ -110,6 +104,25 @@ pub(super) async fn create(app: App, caller: Caller, mut request: Request) -> Ap
         return Ok(idempotency::created_in_full(location, &json, is_replay));
     }
     Ok(idempotency::created(location, data, created.is_replay))
+}
+
+/// Creates a change, or finds the one that an earlier request created.
+pub(super) async fn create_one(
+    app: &App,
+    caller: &Caller,
+    mut new: NewChange,
+    keyed: Option<KeyedRequest>,
+    now: DateTime<Utc>,
+) -> Result<Created, ApiError> {
+    let named = complete(app, caller, std::slice::from_mut(&mut new), |_| {
+        String::new()
+    });
+    let named = named.await;
+    if named.is_ok() {
+        caller.check_new(std::slice::from_ref(&new))?;
+    }
+    let draft = Draft::new(caller.tenant, &caller.actor, new, now)?;
+    create_or_replay(app, caller, Creation::one(draft, keyed), "", named).await
 }
 
 /// Creates several changes, or none if one of them is invalid.
@@ -193,16 +206,27 @@ pub(super) async fn update(app: App, caller: Caller, mut request: Request) -> Ap
     let id: ChangeId = request.id()?;
     let bytes = request.json_body().await?;
     let patch: ChangePatch = body::parse(&bytes, app.now().into()).await?;
+    let change = update_one(&app, &caller, id, &patch).await?;
+    Ok(reply::json(200, &Data { data: change }))
+}
+
+/// Updates a change.
+pub(super) async fn update_one(
+    app: &App,
+    caller: &Caller,
+    id: ChangeId,
+    patch: &ChangePatch,
+) -> Result<Change, ApiError> {
     let mut tx = app.store.begin_for(caller.tenant).await?;
     if caller.permissions.has_bounds() {
         caller.check_change(&tx.change_before_update(caller.tenant, id).await?)?;
     }
     let change = tx
-        .update_change(caller.tenant, &caller.actor, id, &patch, &app.clock)
+        .update_change(caller.tenant, &caller.actor, id, patch, &app.clock)
         .await?;
     // Nothing is written if the key may not record what the change has become.
     caller.check_change(&change)?;
     tx.commit().await?;
-    app.note_recording(&caller);
-    Ok(reply::json(200, &Data { data: change }))
+    app.note_recording(caller);
+    Ok(change)
 }

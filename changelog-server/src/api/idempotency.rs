@@ -175,18 +175,19 @@ fn mark(mut response: Response, is_replay: bool) -> Response {
     response
 }
 
-/// Reads the header: 1 to 255 printable ASCII characters.
+/// Returns whether a key has 1 to 255 printable ASCII characters.
+pub(super) fn is_valid_key(key: &str) -> bool {
+    (1..=MAX_IDEMPOTENCY_KEY_CHARS).contains(&key.len())
+        && key.bytes().all(|b| (0x20..0x7f).contains(&b))
+}
+
+/// Reads the header.
 fn read_key(request: &Request) -> Result<Option<&str>, ApiError> {
     if !request.headers.contains_key(IDEMPOTENCY_KEY) {
         return Ok(None);
     }
     match request.header(IDEMPOTENCY_KEY) {
-        Some(key)
-            if (1..=MAX_IDEMPOTENCY_KEY_CHARS).contains(&key.len())
-                && key.bytes().all(|b| (0x20..0x7f).contains(&b)) =>
-        {
-            Ok(Some(key))
-        }
+        Some(key) if is_valid_key(key) => Ok(Some(key)),
         _ => {
             let detail = format!(
                 "the header {IDEMPOTENCY_KEY} must be given once and have 1 to {MAX_IDEMPOTENCY_KEY_CHARS} printable ASCII characters"

@@ -2,7 +2,7 @@
 //! [`crate::web`], and each handler reads top to bottom: body, store, reply.
 //!
 //! What a key needs is written around its handler: [`read`], [`record`] and [`admin`] are
-//! scopes, [`any_key`] is no scope. A handler that takes a caller cannot be listed without
+//! scopes, [`any_key`] is no scope, and the tools of [`mcp`] have theirs next to them. A handler that takes a caller cannot be listed without
 //! one of them.
 
 mod activity;
@@ -18,11 +18,12 @@ mod idempotency;
 mod ingest;
 mod key;
 mod list_filter;
+mod mcp;
 mod openapi;
 mod services;
 mod stream;
 
-use self::caller::{admin, any_key, read, record};
+use self::caller::{admin, any_bearer, any_key, read, record};
 use crate::app::App;
 use crate::web::route::{Routes, at, at_id, at_ids, path};
 
@@ -79,6 +80,7 @@ pub(crate) fn routes(app: &App) -> Routes {
             .get(read(services::get))
             .patch(admin(services::update))
             .filter(app),
+        at(path!("mcp")).post(any_bearer(mcp::post)).filter(app),
         at(path!("api" / "key")).get(any_key(key::get)).filter(app),
         at_ids(path!("api" / "ingest" / String / String))
             .post(ingest::receive)

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use changelog_core::text::closest;
 use changelog_core::{Host, HostId, NewChange, Service, ServiceId, ViolationCode, Violations};
 
-use super::{Database, StoreError, Tenant};
+use super::{Database, StoreError, StoredItem, Tenant};
 
 impl Database {
     /// Replaces the names of services and hosts in new changes by their ids. `pointer`
@@ -57,6 +57,41 @@ impl Database {
             report(&mut unknown, "a host", unknown_hosts, &names);
         }
         Ok(unknown.into_result(())?)
+    }
+}
+
+impl Database {
+    /// Finds the id of a service or a host by its name; an id is taken as it is.
+    ///
+    /// # Errors
+    /// [`StoreError::Invalid`] at the pointer when the organization has nothing of the name.
+    pub async fn id_named<T: StoredItem>(
+        &self,
+        tenant: Tenant,
+        given: &str,
+        pointer: &str,
+    ) -> Result<T::Id, StoreError> {
+        if let Ok(id) = given.parse() {
+            return Ok(id);
+        }
+        // No name has NUL, and PostgreSQL rejects it.
+        let found = if given.contains('\0') {
+            None
+        } else {
+            self.item_named::<T>(tenant, given).await?
+        };
+        if let Some(item) = found {
+            return Ok(item.id());
+        }
+        let names = self.item_names::<T>(tenant).await?;
+        let names: Vec<&str> = names.iter().map(|(_, name)| &**name).collect();
+        let mut unknown = Violations::default();
+        let given = vec![(pointer.to_owned(), given.to_owned())];
+        report(&mut unknown, &format!("a {}", T::NOUN), given, &names);
+        match unknown.into_result(()) {
+            Err(invalid) => Err(invalid.into()),
+            Ok(()) => Err(StoreError::NotFound),
+        }
     }
 }
 

@@ -116,6 +116,16 @@ impl ApiError {
         &self.code
     }
 
+    /// Returns what went wrong, and what to do.
+    pub(crate) fn detail(&self) -> &str {
+        &self.detail
+    }
+
+    /// Returns the cause, which is for the log only.
+    pub(crate) fn cause(&self) -> Option<&str> {
+        self.cause.as_deref()
+    }
+
     /// Returns the problem details of the response.
     pub(crate) fn problem(&self, request_id: &str) -> Problem {
         Problem {

@@ -29,14 +29,15 @@ type Handler = Arc<dyn Fn(App, Request) -> BoxFuture<'static, ApiResult> + Send 
 /// Renders a failure as a page, for a request from a browser.
 pub(crate) type FailurePage = fn(ApiError, &RequestInfo) -> Response;
 
-/// Renders a failure outside of the handlers: under `/api` as problem details, else
-/// as a page.
+/// Renders a failure outside of the handlers: under `/api` and for agents as problem details,
+/// else as a page.
 pub(crate) fn respond_with_failure(
     error: ApiError,
     request: &RequestInfo,
     page: FailurePage,
 ) -> Response {
-    if request.target == "/api" || request.target.starts_with("/api/") {
+    let is_for_programs = ["/api", "/mcp"].contains(&&*request.target);
+    if is_for_programs || request.target.starts_with("/api/") {
         error.into_response(&request.id)
     } else {
         page(error, request)
