@@ -201,7 +201,7 @@ async fn a_form_does_not_replace_what_another_admin_has_saved(app: TestApp) {
     let page = owner.get(&made.page).await.text;
     let shown = between(&page, "name=\"shown\" value=\"", "\"");
     let save = async |service: &str| {
-        let fields = [("name", "one"), ("service", service), ("shown", &shown)];
+        let fields = [("name", "one"), ("service", service), ("shown", shown)];
         owner.post_form(&made.page, &fields).await
     };
     save("payments").await.is(303);

@@ -73,16 +73,7 @@ async fn the_demo_serves_and_keeps_its_data(app: TestApp) {
         .with("cookie", &cookie)
         .body("/api/activity")
         .await;
-    // Two sources have told of changes, and one of them has fallen silent.
-    let by_hand = caller
-        .body("/api/changes?by=hand&source=aws%20production")
-        .await;
-    assert!(by_hand["count"].as_u64() > Some(3), "{by_hand}");
-    let deployed = caller.body("/api/changes?source=github").await;
-    assert!(deployed["count"].as_u64() > Some(5), "{deployed}");
-    let gaps = &around["coverage"]["gaps"];
-    let names: Vec<String> = each(gaps, "name").into_iter().map(text).collect();
-    assert_eq!(names, ["AWS production"], "{gaps}");
+    check_sources(&caller, &around).await;
     // Files with the key are readable by their owner only.
     for entry in fs::read_dir(folder.path().join("demo"))
         .expect("the folder")
@@ -115,6 +106,19 @@ async fn the_demo_serves_and_keeps_its_data(app: TestApp) {
         json!(count + 2),
         "lost or duplicated changes"
     );
+}
+
+/// Two sources have told of changes, and one of them has fallen silent.
+async fn check_sources(caller: &TestClient, around: &Value) {
+    let by_hand = caller
+        .body("/api/changes?by=hand&source=aws%20production")
+        .await;
+    assert!(by_hand["count"].as_u64() > Some(3), "{by_hand}");
+    let deployed = caller.body("/api/changes?source=github").await;
+    assert!(deployed["count"].as_u64() > Some(5), "{deployed}");
+    let gaps = &around["coverage"]["gaps"];
+    let names: Vec<String> = each(gaps, "name").into_iter().map(text).collect();
+    assert_eq!(names, ["AWS production"], "{gaps}");
 }
 
 /// Returns how much memory a demo takes, without its program and its files, in KiB.

@@ -14,7 +14,7 @@ on_both!(
 );
 
 /// How long a session's change may take to be joined into a run's.
-const JOIN_TIMEOUT: Duration = Duration::from_secs(60);
+const JOIN_TIMEOUT: Duration = Duration::from_mins(1);
 
 const TERRAFORM: &str = "APN/1.0 HashiCorp/1.0 Terraform/1.9.8 (+https://www.terraform.io)";
 
