@@ -36,7 +36,7 @@ const OF_ORGANIZATIONS: [&str; 26] = [
 ];
 
 /// All other tables, in the same order.
-const OF_COORDINATOR: [&str; 16] = [
+const OF_COORDINATOR: &[&str] = &[
     "_sqlx_migrations",
     "organizations",
     "users",
@@ -58,12 +58,12 @@ const OF_COORDINATOR: [&str; 16] = [
 /// Returns the tables of which every row belongs to one organization; a table comes after those
 /// that its foreign keys refer to.
 pub(super) fn tables_of_organizations() -> impl Iterator<Item = &'static str> + Clone {
-    OF_ORGANIZATIONS.into_iter()
+    OF_ORGANIZATIONS.iter().copied()
 }
 
 /// Returns all other tables, in the same order.
 pub(super) fn other_tables() -> impl Iterator<Item = &'static str> + Clone {
-    OF_COORDINATOR.into_iter()
+    OF_COORDINATOR.iter().copied()
 }
 
 /// Without this, Citus would convert the tables that a reference table has foreign keys
@@ -76,14 +76,14 @@ const KEEP_OTHER_TABLES: &str = "SET citus.enable_local_reference_table_foreign_
 /// every node has a copy. Servers can then connect to every node, and each write to one
 /// of these tables needs all nodes.
 pub(crate) fn citus_statements(every_node: bool) -> Vec<String> {
-    let copied = OF_COORDINATOR.into_iter().filter(|_| every_node);
+    let copied = OF_COORDINATOR.iter().copied().filter(|_| every_node);
     let copied = copied.map(|table| format!("SELECT create_reference_table('{table}')"));
     // Citus places a shard of each with the shard of the first that has the same rows.
     let colocated = |table| match OF_ORGANIZATIONS[0] {
         first if first == table => "none",
         first => first,
     };
-    let distributed = OF_ORGANIZATIONS.into_iter().map(|table| {
+    let distributed = OF_ORGANIZATIONS.iter().copied().map(|table| {
         let with = colocated(table);
         format!("SELECT create_distributed_table('{table}', 'organization_id', colocate_with => '{with}')")
     });
