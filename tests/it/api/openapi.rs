@@ -94,7 +94,7 @@ async fn every_endpoint_is_documented_and_exists(app: TestApp) {
             path.to_owned()
         } else {
             let body = match list {
-                "/api/changes" => json!({ "title": operation }),
+                "/api/changes" | "/api/incidents" => json!({ "title": operation }),
                 "/api/hosts" => json!({ "hostname": operation }),
                 _ => json!({ "name": operation }),
             };
