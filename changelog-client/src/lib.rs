@@ -52,6 +52,7 @@ mod changes;
 mod client;
 mod error;
 mod hosts;
+mod mcp;
 mod mode;
 mod proxy;
 mod raw;
