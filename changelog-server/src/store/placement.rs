@@ -6,7 +6,7 @@
 
 /// The tables of which every row belongs to one organization, in the order in which
 /// they are distributed: a table comes after those that its foreign keys refer to.
-const OF_ORGANIZATIONS: [&str; 23] = [
+const OF_ORGANIZATIONS: [&str; 24] = [
     "services",
     "service_dependencies",
     "hosts",
