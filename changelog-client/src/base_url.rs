@@ -57,6 +57,16 @@ impl BaseUrl {
         Ok(url)
     }
 
+    /// Returns the URL for messages of the Model Context Protocol.
+    pub(crate) fn mcp(&self) -> Result<Url, Error> {
+        let mut url = self.0.clone();
+        url.path_segments_mut()
+            .map_err(|()| Error::Builder("url: cannot have a path".to_owned()))?
+            .pop_if_empty()
+            .push("mcp");
+        Ok(url)
+    }
+
     pub(crate) fn as_url(&self) -> &Url {
         &self.0
     }

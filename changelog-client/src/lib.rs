@@ -53,6 +53,7 @@ mod client;
 mod error;
 mod hosts;
 mod incidents;
+mod mcp;
 mod mode;
 mod proxy;
 mod raw;

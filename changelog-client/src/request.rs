@@ -28,6 +28,17 @@ pub(crate) struct ApiRequest {
     pub(crate) last_event_id: Option<String>,
     pub(crate) preference: Option<&'static str>,
     pub(crate) needs_api_key: bool,
+    /// For a message of the Model Context Protocol, which goes to another path.
+    pub(crate) mcp: Option<McpHeaders>,
+}
+
+/// What the headers of a message of the Model Context Protocol repeat of it.
+pub(crate) struct McpHeaders {
+    /// The revision of the protocol.
+    pub(crate) version: Option<String>,
+    pub(crate) method: String,
+    /// The name of the tool.
+    pub(crate) name: Option<String>,
 }
 
 impl ApiRequest {
@@ -41,6 +52,7 @@ impl ApiRequest {
             last_event_id: None,
             preference: None,
             needs_api_key: true,
+            mcp: None,
         }
     }
 

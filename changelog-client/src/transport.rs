@@ -24,6 +24,8 @@ const MAX_BODY: usize = 16 * 1024 * 1024;
 const STREAM_IDLE_TIMEOUT: Duration = Duration::from_secs(45);
 /// After how long a retry is announced to people who wait for the response.
 const NOTICEABLE_DELAY: Duration = Duration::from_secs(2);
+/// What a client of the Model Context Protocol must accept.
+const MCP_MEDIA_TYPES: &str = "application/json, text/event-stream";
 const EVENT_STREAM: &str = "text/event-stream";
 
 /// The connection pool and the settings of a client. Clones share them.
@@ -202,9 +204,12 @@ impl Transport {
         accept: &'static str,
     ) -> Result<reqwest::RequestBuilder, Error> {
         let settings = &*self.0;
-        let url = settings
-            .base_url
-            .endpoint(&request.path, request.query.as_deref())?;
+        let (url, accept) = if request.mcp.is_some() {
+            (settings.base_url.mcp()?, MCP_MEDIA_TYPES)
+        } else {
+            let query = request.query.as_deref();
+            (settings.base_url.endpoint(&request.path, query)?, accept)
+        };
         let mut builder = settings
             .http
             .request(request.method.clone(), url)
@@ -220,6 +225,15 @@ impl Transport {
         }
         if let Some(preference) = request.preference {
             builder = builder.header(headers::PREFER, preference);
+        }
+        if let Some(mcp) = &request.mcp {
+            if let Some(version) = &mcp.version {
+                builder = builder.header("mcp-protocol-version", version);
+            }
+            builder = builder.header("mcp-method", &mcp.method);
+            if let Some(name) = &mcp.name {
+                builder = builder.header("mcp-name", name);
+            }
         }
         if let Some(body) = &request.body {
             builder = builder

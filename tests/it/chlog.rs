@@ -16,6 +16,7 @@ mod log;
 mod log_context;
 mod log_sources;
 mod login;
+mod mcp;
 mod output;
 mod presentation;
 mod run;

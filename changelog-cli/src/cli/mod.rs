@@ -18,7 +18,7 @@ use crate::commands::auth::{AuthCommand, ProfileRow};
 use crate::commands::spool::SpoolCommand;
 use crate::commands::{
     api, around, auth, completions, doctor, export, health, history, host, import, list, log, man,
-    run, service, show, spool, terraform, upcoming, update, watch,
+    mcp, run, service, show, spool, terraform, upcoming, update, watch,
 };
 use crate::environment::app::App;
 use crate::environment::global::Global;
@@ -98,6 +98,8 @@ pub(crate) enum Command {
     Export(export::ExportArgs),
     /// Send a request to the API and print the response
     Api(api::ApiArgs),
+    /// Serve the tools of the change log to an agent (Model Context Protocol)
+    Mcp(mcp::McpArgs),
     /// Diagnose configuration and connectivity
     Doctor,
     /// Check the server's health
@@ -220,6 +222,7 @@ async fn dispatch(app: &mut App, command: Command) -> Outcome {
         Command::Service(command) => service::run(app, command).await,
         Command::Import(args) => import::run(app, args).await,
         Command::Api(args) => api::run(app, args).await,
+        Command::Mcp(args) => mcp::run(app, args).await,
         Command::Export(args) => export::run(app, args).await,
         Command::Host(command) => host::run(app, command).await,
         // The other commands are handled by `run`.

@@ -13,6 +13,7 @@ pub(crate) mod import;
 pub(crate) mod list;
 pub(crate) mod log;
 pub(crate) mod man;
+pub(crate) mod mcp;
 pub(crate) mod run;
 pub(crate) mod service;
 pub(crate) mod show;

@@ -1,7 +1,5 @@
 //! `POST /mcp`: the tools of agents, as a client that knows only HTTP and JSON-RPC sees them.
 
-use std::time::Instant;
-
 use serde_json::{Value, json};
 
 use changelog_tests::{
@@ -129,9 +127,7 @@ async fn an_incident_is_explained_by_one_call(app: TestApp) {
     let client = agent(&app, &app.organization.key);
     let question = json!({ "at": "now", "service": "Payments", "environment": "prod",
         "symptom": "checkout timeouts", "window": "2h" });
-    let started = Instant::now();
     let found = call(&client, "what_changed", question.clone()).await;
-    println!("answered in {:?}", started.elapsed());
     assert_eq!(found["suspects"][0]["id"], cause);
     assert_eq!(found["considered"], 401);
     assert_eq!(found["coverage"]["gaps"], json!([]));

@@ -545,12 +545,13 @@ async fn many_changes_are_counted_where_they_cannot_be_drawn(app: TestApp) {
     // All in an hour that is over; the last service has only what was undone.
     let hour = Utc::now().timestamp() / 3_600 * 3_600 - 7_200;
     let hour = DateTime::from_timestamp(hour, 0).expect("a time");
-    let changes: Vec<_> = (0..450)
-        .map(|number| {
+    let changes: Vec<_> = (0..450_usize)
+        .zip(0_i64..)
+        .map(|(number, place)| {
             json!({
                 "title": format!("Deploy {number}"), "service_id": services[number % 20],
                 "status": if number % 20 == 19 { "rolled_back" } else { "completed" },
-                "started_at": rfc3339(hour + TimeDelta::seconds(number as i64 * 8)),
+                "started_at": rfc3339(hour + TimeDelta::seconds(place * 8)),
             })
         })
         .collect();
