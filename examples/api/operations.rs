@@ -314,7 +314,7 @@ pub(super) async fn list_incidents(client: &Client) -> Result<(), Error> {
 //   -d '{"title": "Checkout returns 502", "severity": "critical",
 //        "service_name": "payments", "environment": "prod"}'
 // ## chlog
-// None: see `chlog incident open`.
+// None: `chlog` has no command for incidents yet.
 // ## Rust
 pub(super) async fn create_incident(client: &Client) -> Result<(), Error> {
     let incident = client
@@ -350,7 +350,7 @@ pub(super) async fn get_incident(client: &Client, id: IncidentId) -> Result<(), 
 //   -H 'content-type: application/json' \
 //   -d '{"status": "resolved"}'
 // ## chlog
-// None: see `chlog incident resolve`.
+// None: `chlog` has no command for incidents yet.
 // ## Rust
 pub(super) async fn update_incident(client: &Client, id: IncidentId) -> Result<(), Error> {
     let incident = client.incidents().resolve(id).await?;
@@ -365,7 +365,7 @@ pub(super) async fn update_incident(client: &Client, id: IncidentId) -> Result<(
 //   -H 'content-type: application/json' \
 //   -d '{"change_id": null, "none_of_these": true}'
 // ## chlog
-// None: see `chlog incident cause`.
+// None: `chlog` has no command for incidents yet.
 // ## Rust
 pub(super) async fn mark_cause(
     client: &Client,

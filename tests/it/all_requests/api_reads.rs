@@ -103,7 +103,7 @@ impl Fixture {
             ),
             (
                 format!(
-                    "/api/incidents?before={}&since={}",
+                    "/api/incidents?before={}&since={}&until=2999-01-01T00:00:00Z&limit=2",
                     self.incident, self.since
                 ),
                 200,

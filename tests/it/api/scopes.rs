@@ -53,6 +53,9 @@ async fn calls(app: &TestApp) -> Vec<Call> {
     let host = key.host("web-1").await;
     let service = key.service("payments").await;
     let change = key.change("a change").await;
+    let incident = key
+        .create("/api/incidents", json!({ "title": "an incident" }))
+        .await;
     let document = Document::of(app).await;
     let paths = document.0["paths"].as_object().expect("paths");
     let mut calls = Vec::new();
@@ -70,6 +73,9 @@ async fn calls(app: &TestApp) -> Vec<Call> {
             let (id, body) = match path.as_str() {
                 path if path.starts_with("/api/hosts") => (&host, json!({ "os": "Debian" })),
                 path if path.starts_with("/api/services") => (&service, json!({ "color": "#fff" })),
+                path if path.starts_with("/api/incidents") => {
+                    (&incident, json!({ "severity": "info" }))
+                }
                 _ => (&change, json!({ "status": "in_progress" })),
             };
             let body = match (method.as_str(), path.as_str()) {
@@ -77,7 +83,8 @@ async fn calls(app: &TestApp) -> Vec<Call> {
                 ("patch", _) => Some(body),
                 (_, "/api/hosts") => Some(json!({ "hostname": format!("host-{number}") })),
                 (_, "/api/services") => Some(json!({ "name": format!("service {number}") })),
-                (_, "/api/changes") => Some(json!({ "title": "another" })),
+                (_, "/api/changes" | "/api/incidents") => Some(json!({ "title": "another" })),
+                (_, "/api/incidents/{id}/cause") => Some(json!({ "change_id": null })),
                 (_, "/api/changes/bulk") => {
                     Some(json!({ "changes": [{ "title": "one of several" }] }))
                 }
