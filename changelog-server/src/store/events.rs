@@ -10,8 +10,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use changelog_core::{
-    Change, Differences, Event, EventKind, EventOfChange, EventOfSource, HostId, HostRef,
-    ServiceId, ServiceRef, Timestamp, UserId,
+    Change, Differences, Event, EventKind, EventOfChange, EventOfIncident, EventOfSource, HostId,
+    HostRef, ServiceId, ServiceRef, Timestamp, UserId,
 };
 use serde::{Deserialize, Serialize};
 use sqlx::types::Uuid;
@@ -68,6 +68,7 @@ pub struct NumberedEvent {
 enum StoredEvent {
     Change(Box<StoredChange>),
     Source(EventOfSource),
+    Incident(Box<EventOfIncident>, Option<TraceParent>),
 }
 
 /// The event of a change as it is stored. That of a creation has ids instead of references.
@@ -95,10 +96,14 @@ impl StoredEvent {
         #[derive(Deserialize)]
         struct Head {
             kind: EventKind,
+            #[serde(default)]
+            trace: Option<TraceParent>,
         }
-        let Head { kind } = serde_json::from_str(document)?;
+        let Head { kind, trace } = serde_json::from_str(document)?;
         Ok(if kind.is_of_source() {
             Self::Source(serde_json::from_str(document)?)
+        } else if kind.is_of_incident() {
+            Self::Incident(serde_json::from_str(document)?, trace)
         } else {
             Self::Change(serde_json::from_str(document)?)
         })
@@ -116,6 +121,7 @@ impl StoredEvent {
         match self {
             Self::Change(stored) => stored.trace,
             Self::Source(_) => None,
+            Self::Incident(_, trace) => *trace,
         }
     }
 
@@ -140,6 +146,7 @@ impl From<StoredEvent> for Event {
                 reason: stored.reason,
             }),
             StoredEvent::Source(event) => Self::Source(event),
+            StoredEvent::Incident(event, _) => Self::Incident(event),
         }
     }
 }

@@ -18,7 +18,8 @@ DELETE FROM joined_changes WHERE (organization_id, change_id) IN
 
 /// Those that were joined into a change which is joined itself.
 const FOLLOW: &str = "
-UPDATE joined_changes SET into_id = $3 WHERE organization_id = $1 AND into_id = $2";
+UPDATE joined_changes SET into_id = $3 WHERE organization_id = $1 AND change_id IN
+    (SELECT change_id FROM joined_changes WHERE organization_id = $1 AND into_id = $2)";
 
 const INSERT: &str = "
 INSERT INTO joined_changes (organization_id, change_id, into_id, joined_at)

@@ -82,9 +82,11 @@ const SHORT_RANGES: [(&str, [&str; 2]); 3] = [
 /// A condition that needs no index: nearly all changes are logged by API keys.
 const UNINDEXED_CONDITION: &str = "resource_type = 'change' AND actor_id IS NULL";
 
-/// Tables with so few rows per organization that they may be sorted.
-const SMALL_TABLES: [&str; 6] = [
+/// Tables with so few rows per organization that they may be sorted; `busy` are the services
+/// of the hours of a timeline.
+const SMALL_TABLES: [&str; 7] = [
     "activity_actors",
+    "busy",
     "hosts",
     "known_browsers",
     "memberships",

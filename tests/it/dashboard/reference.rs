@@ -164,7 +164,7 @@ async fn every_problem_code_has_a_page(app: TestApp) {
         );
     }
     let creates = anonymous.get("/problems/idempotency_key_reused").await.text;
-    assert_eq!(creates.matches("/api/docs#create_").count(), 4, "{creates}");
+    assert_eq!(creates.matches("/api/docs#create_").count(), 5, "{creates}");
     for unknown in ["nonsense", "Not_Found", "unknown", "%00"] {
         anonymous.get(&format!("/problems/{unknown}")).await.is(404);
     }

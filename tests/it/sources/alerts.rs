@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use changelog_tests::{TestApp, each, on_both, on_one, send, text};
+use changelog_tests::receivers::{Answer, Receiver, slack};
+use changelog_tests::{TestApp, assert_contains, each, on_both, on_one, send, text};
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use ring::hmac;
 use serde_json::{Value, json};
@@ -11,6 +12,7 @@ on_both!(
     a_group_of_alerts_is_one_incident,
     suspects_are_those_of_around_and_follow_late_changes,
     people_have_the_last_word,
+    an_alert_brings_its_suspects_to_a_chat,
 );
 on_one!(
     every_sender_opens_and_resolves,
@@ -382,4 +384,61 @@ async fn a_storm_opens_an_incident_for_each_group(app: TestApp) {
         assert!(started.elapsed() < RANKING_TIMEOUT, "not ranked");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
+}
+
+/// How long the suspects may take to reach a chat. Two seconds are promised; the machine of a
+/// test may be busy.
+const CHAT_TIMEOUT: Duration = Duration::from_secs(10);
+
+async fn an_alert_brings_its_suspects_to_a_chat(mut app: TestApp) {
+    app.restart_with(&["--allow-receivers", "127.0.0.0/8"])
+        .await;
+    let receiver = Receiver::start().await;
+    receiver.answer_by(|_| Answer::text(200, "ok"));
+    let organization = app.organization.id.clone();
+    app.admin(&[
+        "integration",
+        "create",
+        "--org",
+        &organization,
+        "--kind",
+        "slack",
+        "--name",
+        "Alerts",
+        "--url",
+        &receiver.url(),
+    ]);
+    let key = app.key();
+    key.service("checkout").await;
+    let deploy = json!({
+        "title": "Deploy checkout 4.2", "service_name": "checkout", "environment": "prod",
+        "occurred_at": ago(8),
+    });
+    key.create("/api/changes", deploy).await;
+    receiver.wait_for_text("Deploy checkout 4.2").await;
+
+    let source = app.source("alertmanager", "Alertmanager", None);
+    let started = Instant::now();
+    let body = notification("checkout", &ago(1), None);
+    source.send(&body).await.is(202);
+    receiver.wait_for_text("First suspect").await;
+    assert!(started.elapsed() < CHAT_TIMEOUT, "{:?}", started.elapsed());
+    let messages = receiver.requests();
+    let message = messages.iter().map(changelog_tests::Received::json);
+    let message = message
+        .filter(|message| message.to_string().contains("First suspect"))
+        .next_back()
+        .expect("the suspects");
+    slack::check(&message).expect("a message that Slack takes");
+    let shown = message.to_string();
+    assert_contains(&shown, "Checkout returns 502");
+    assert_contains(&shown, "Deploy checkout 4.2: ");
+    assert_contains(&shown, "same service: checkout");
+    assert_contains(&shown, "/around?at=");
+
+    source
+        .send(&notification("checkout", &ago(1), Some(&ago(0))))
+        .await
+        .is(202);
+    receiver.wait_for_text("Resolved at ").await;
 }

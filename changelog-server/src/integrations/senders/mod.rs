@@ -72,7 +72,6 @@ pub fn takes(kind: &ConnectionKind, event: &Event) -> bool {
             ConnectionKind::PagerDuty | ConnectionKind::Grafana,
             Event::Source(_) | Event::Incident(_),
         )
-        | (ConnectionKind::Slack | ConnectionKind::Teams, Event::Incident(_))
         | (ConnectionKind::Unknown(_), _) => false,
         _ => true,
     }

@@ -3,7 +3,7 @@
 use changelog_core::coverage::API_KEY_KIND;
 use changelog_core::text::printable;
 use changelog_core::{
-    AuthorType, Change, Event, EventKind, EventOfChange, EventOfIncident, EventOfSource,
+    AuthorType, Change, Event, EventKind, EventOfChange, EventOfIncident, EventOfSource, Incident,
     Outcome as ChangeOutcome, Status, Timestamp,
 };
 
@@ -16,6 +16,12 @@ const MAX_EXCERPT_CHARS: usize = 300;
 const MAX_NAMES: usize = 5;
 /// The limit on the digits of a commit.
 const COMMIT_CHARS: usize = 12;
+/// The labels of the suspects of an incident that a chat shows.
+const SUSPECT_LABELS: [&str; 3] = ["First suspect", "Second suspect", "Third suspect"];
+/// The limit on the reasons of a suspect in a chat.
+const MAX_REASONS: usize = 4;
+/// The limit on the gaps of an incident in a chat.
+const MAX_GAPS: usize = 3;
 
 /// How a change or a source is doing: which color and which sign its message has. The dashboard
 /// distinguishes the same ones.
@@ -121,11 +127,12 @@ impl Summary {
         Self {
             tone,
             title: line(&incident.title),
-            url: format!("{}/incidents/{}", message.dashboard, incident.id),
+            url: around_url(message.dashboard, incident),
             headline,
             facts: [service, environment, Some(started)]
                 .into_iter()
                 .flatten()
+                .chain(suspects(incident))
                 .collect(),
             excerpt: None,
             byline: format!("{} · {}", line(&event.actor), line(message.organization)),
@@ -188,6 +195,61 @@ impl Summary {
     pub(super) fn fallback(&self) -> String {
         format!("{} {}: {}", self.tone.emoji(), self.title, self.headline)
     }
+}
+
+/// Returns the page of what changed before an incident, with all suspects.
+fn around_url(dashboard: &str, incident: &Incident) -> String {
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    query.append_pair("at", &incident.started_at.to_string());
+    if let Some(service) = &incident.service {
+        query.append_pair("service", &service.name);
+    }
+    format!("{dashboard}/around?{}", query.finish())
+}
+
+/// Returns the first suspects of an incident with their reasons, or says that there are none,
+/// and which sources were silent. There are no facts before the suspects were ranked.
+fn suspects(incident: &Incident) -> Vec<Fact> {
+    let mut facts: Vec<Fact> = SUSPECT_LABELS
+        .into_iter()
+        .zip(&incident.suspects)
+        .map(|(label, suspect)| {
+            let reasons = suspect.reasons.iter().take(MAX_REASONS);
+            let reasons: Vec<String> = reasons.map(|reason| line(&reason.text)).collect();
+            let title = line(&suspect.change.title);
+            Fact {
+                label,
+                value: format!("{title}: {}", reasons.join(", ")),
+            }
+        })
+        .collect();
+    if facts.is_empty() && incident.ranked_at.is_some() {
+        let of = incident
+            .service
+            .as_ref()
+            .map_or_else(String::new, |service| {
+                format!(" of {}", line(&service.name))
+            });
+        facts.push(Fact {
+            label: "Suspects",
+            value: format!("No change{of} was recorded before it"),
+        });
+    }
+    facts.extend(incident.gaps.iter().take(MAX_GAPS).map(|gap| Fact {
+        label: "Not heard",
+        value: match gap.until {
+            None => format!("{} since {}", line(&gap.name), time(gap.since)),
+            Some(until) => {
+                format!(
+                    "{} from {} to {}",
+                    line(&gap.name),
+                    time(gap.since),
+                    time(until)
+                )
+            }
+        },
+    }));
+    facts
 }
 
 /// Returns the page of a change; the list for the change of a test, which has none.

@@ -44,12 +44,14 @@ macro_rules! select {
 const SELECT: &str = select!("i.id = $2");
 
 const SELECT_OF_STATUS: &str = select!(
-    "i.is_open = $2 AND i.started_at >= $3 AND (i.started_at, i.id) < ($4, $5) \
+    "i.is_open = $2 AND i.started_at >= $3 AND i.started_at <= $4 \
+     AND (i.started_at < $4 OR i.id < $5) \
      ORDER BY i.started_at DESC, i.id DESC LIMIT $6"
 );
 
 const SELECT_OF_SERVICE: &str = select!(
-    "i.is_open = $2 AND i.started_at >= $3 AND (i.started_at, i.id) < ($4, $5) \
+    "i.is_open = $2 AND i.started_at >= $3 AND i.started_at <= $4 \
+     AND (i.started_at < $4 OR i.id < $5) \
      AND i.service_id = $7 ORDER BY i.started_at DESC, i.id DESC LIMIT $6"
 );
 

@@ -101,7 +101,8 @@ fn changes() -> impl Strategy<Value = Change> {
 }
 
 fn events() -> impl Strategy<Value = Event> {
-    let kinds = EventKind::ALL.iter().filter(|kind| !kind.is_of_source());
+    let kinds = EventKind::ALL.iter();
+    let kinds = kinds.filter(|kind| !kind.is_of_source() && !kind.is_of_incident());
     let kinds = prop::sample::select(kinds.cloned().collect::<Vec<_>>());
     let of_changes = (changes(), changes(), kinds).prop_map(|(before, change, kind)| {
         let mut event = event_of(kind, change);

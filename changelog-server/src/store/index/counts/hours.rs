@@ -286,16 +286,17 @@ fn select_parts<DB: Dialect>(tenant: Tenant, millis: &Range<i64>, length: i64) -
 
 fn select_busy<DB: Dialect>(tenant: Tenant, hours: &Range<i64>, limit: u64) -> QueryBuilder<DB> {
     let mut query = QueryBuilder::new(
-        "SELECT service_id, COUNT(*) OVER () AS services, \
-         CAST(SUM(COUNT(*)) OVER () AS BIGINT) AS read FROM (SELECT service_id, n, undone",
+        "SELECT service_id, services, read FROM (SELECT service_id, COUNT(*) OVER () AS services, \
+         CAST(SUM(COUNT(*)) OVER () AS BIGINT) AS read, SUM(undone) AS undone, SUM(n) AS changes \
+         FROM (SELECT service_id, n, undone",
     );
     push_hours(&mut query, tenant, hours);
     query.push_value(" AND service_id <> ", NO_SERVICE);
     query.push(" ORDER BY hour DESC");
     push_limit(&mut query, MAX_ROWS, 0);
     query.push(
-        ") AS newest GROUP BY service_id HAVING SUM(n) > 0 \
-         ORDER BY SUM(undone) DESC, SUM(n) DESC, service_id",
+        ") AS newest GROUP BY service_id HAVING SUM(n) > 0) AS busy \
+         ORDER BY undone DESC, changes DESC, service_id",
     );
     push_limit(&mut query, limit, 0);
     query
