@@ -412,7 +412,7 @@ async fn an_alert_brings_its_suspects_to_a_chat(mut app: TestApp) {
     key.service("checkout").await;
     let deploy = json!({
         "title": "Deploy checkout 4.2", "service_name": "checkout", "environment": "prod",
-        "occurred_at": ago(8),
+        "occurred_at": ago(8), "status": "completed",
     });
     key.create("/api/changes", deploy).await;
     receiver.wait_for_text("Deploy checkout 4.2").await;

@@ -296,7 +296,10 @@ async fn hours_have_each_change_once(app: TestApp) {
     for (index, patch) in [
         (0, json!({ "service_id": search })),
         (2, json!({ "status": "rolled_back" })),
-        (3, json!({ "started_at": moment(1, 5) })),
+        (
+            3,
+            json!({ "started_at": moment(1, 5), "ended_at": moment(1, 5) }),
+        ),
         (
             4,
             json!({ "status": "completed", "started_at": moment(0, 3_700_001) }),
