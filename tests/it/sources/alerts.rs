@@ -424,10 +424,10 @@ async fn an_alert_brings_its_suspects_to_a_chat(mut app: TestApp) {
     receiver.wait_for_text("First suspect").await;
     assert!(started.elapsed() < CHAT_TIMEOUT, "{:?}", started.elapsed());
     let messages = receiver.requests();
-    let message = messages.iter().map(changelog_tests::Received::json);
-    let message = message
-        .filter(|message| message.to_string().contains("First suspect"))
-        .next_back()
+    let message = messages
+        .iter()
+        .map(changelog_tests::Received::json)
+        .rfind(|message| message.to_string().contains("First suspect"))
         .expect("the suspects");
     slack::check(&message).expect("a message that Slack takes");
     let shown = message.to_string();
