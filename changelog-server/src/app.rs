@@ -39,7 +39,7 @@ pub struct Parts {
     pub settings: Settings,
     /// Whether this server should be sent requests.
     pub readiness: Readiness,
-    /// What Prometheus is told.
+    /// The metrics for Prometheus.
     pub metrics: Metrics,
     /// When the process was started.
     pub started_at: DateTime<Utc>,

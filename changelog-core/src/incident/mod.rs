@@ -21,7 +21,7 @@ pub use input::{CauseInput, IncidentPatch, NewIncident};
 wire_enum! {
     /// How bad an incident is.
     Severity, "a severity", example "critical" {
-        /// Users are affected now: somebody is woken.
+        /// Users are affected now; it needs attention at any hour.
         Critical = "critical",
         /// To be looked at soon.
         Warning = "warning",

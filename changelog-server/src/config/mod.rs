@@ -109,7 +109,7 @@ pub enum Command {
     },
     /// Move everything from SQLite to PostgreSQL or back, and prove it; no server may run
     Move(Move),
-    /// Print versions, sizes, organizations and what waits to be sent
+    /// Print versions, sizes, organizations and pending deliveries
     Status,
     /// Print the OpenAPI document
     Openapi,

@@ -203,7 +203,7 @@ async fn worsen(
     update(app, tx, origin, id, patch).await
 }
 
-/// Resolves an incident, unless somebody has done so.
+/// Resolves an incident, unless a person has already resolved it.
 async fn resolve(
     app: &App,
     tx: &mut Tx,

@@ -83,7 +83,7 @@ pub(super) async fn attach(
 }
 
 /// Attaches the calls of a session to the run that explains them; the session's own change goes.
-/// Returns false and does nothing if somebody has edited that.
+/// Returns false and does nothing if a person has edited it.
 pub(super) async fn explain(
     app: &App,
     tx: &mut Tx,
@@ -175,7 +175,7 @@ async fn tell(
     }
 }
 
-/// Returns a description with a line in place of the one that it had; `None` if somebody has
+/// Returns a description with a line in place of the one that it had; `None` if a person has
 /// removed that, or if there is no room for it.
 fn with_line(text: &str, was: Option<&str>, is: &str) -> Option<String> {
     let text = match was {

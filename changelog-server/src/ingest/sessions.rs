@@ -98,7 +98,7 @@ async fn add(
     update(app, tx, origin, stored, &before).await
 }
 
-/// Joins two sessions: the change that was made later goes, unless somebody has edited it, and
+/// Joins two sessions: the change that was made later goes, unless a person has edited it, and
 /// what is known of it is returned with the session that stays.
 async fn join(
     app: &App,
@@ -113,7 +113,7 @@ async fn join(
         tx.change_for_update(tenant, second.change).await?,
     ]
     .map(|change| change.map(|change| change.created_at));
-    // A change that somebody has deleted takes no other's place.
+    // A change that a person has deleted does not replace another one.
     let first_stays = match made {
         [Some(one), Some(other)] => one <= other,
         [one, _] => one.is_some(),
@@ -134,7 +134,7 @@ async fn join(
 }
 
 /// Deletes the change of a session, and the session, as another change has its calls. Returns
-/// false and does nothing if somebody has edited it.
+/// false and does nothing if a person has edited it.
 pub(super) async fn replace(
     app: &App,
     tx: &mut Tx,
@@ -186,7 +186,7 @@ pub(super) async fn attend(
     }
     match runs::of(tx, &origin, &stored.operation).await? {
         Some(run) if runs::explain(app, tx, &origin, &stored, &run).await? => Ok(()),
-        // Somebody has edited its change, which stays.
+        // A person has edited its change, which stays.
         Some(_) => tx.postpone_session(due, None).await,
         None => {
             let age = now.to_datetime() - due.updated_at.to_datetime();

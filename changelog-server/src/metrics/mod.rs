@@ -1,4 +1,4 @@
-//! What Prometheus is told: counted while it happens ([`Metrics`]), or looked up when it asks
+//! Metrics for Prometheus: counted as events occur ([`Metrics`]), or read at each scrape
 //! (`scrape.rs`).
 
 mod current;

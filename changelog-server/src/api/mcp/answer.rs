@@ -230,7 +230,7 @@ fn whole_within(change: &Change, url: &str, chars: usize) -> (Value, String, boo
     (structured, text, is_cut)
 }
 
-/// Returns a text of at most so many characters.
+/// Returns the text, shortened to the given number of characters.
 pub(super) fn excerpt(text: &str, max: usize) -> String {
     match text.char_indices().nth(max) {
         Some((end, _)) => format!("{}…", &text[..end]),
