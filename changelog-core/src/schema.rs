@@ -74,6 +74,10 @@ schemas! {
         .max_length(Some(MAX_URL_CHARS))
         .pattern(Some("^[hH][tT][tT][pP][sS]?://"))
         .examples(["https://ci.example.com/runs/42"]);
+    /// The same as `LinkUrl` where an empty string counts as absent.
+    OptionalUrl = AnyOfBuilder::new()
+        .item(LinkUrl::schema())
+        .item(ObjectBuilder::new().schema_type(Type::String).max_length(Some(0)));
     /// The color of a service.
     Color = ObjectBuilder::new()
         .schema_type(Type::String)

@@ -8,7 +8,7 @@ import os
 import schemathesis
 from schemathesis import GenerationMode
 
-SERVICE, OTHER_SERVICE, HOST = os.environ["EXISTING_IDS"].split(",")
+SERVICE, OTHER_SERVICE, HOST, CHANGE = os.environ["EXISTING_IDS"].split(",")
 PAST = "2026-01-15T08:30:00.000Z"
 numbers = itertools.count()
 
@@ -47,6 +47,25 @@ def fit_change(change, is_new):
         change.pop("reason", None)
 
 
+def fit_incident(incident):
+    if incident.get("service_id"):
+        incident["service_id"] = SERVICE
+        incident.pop("service_name", None)
+    if incident.get("service_name"):
+        incident["service_name"] = "payments"
+    for name in ("started_at", "resolved_at"):
+        if incident.get(name):
+            incident[name] = PAST
+    if incident.get("status") != "resolved":
+        incident.pop("resolved_at", None)
+    else:
+        # It may have started after the time at which it would end.
+        incident["started_at"] = PAST
+    if incident.get("change_id"):
+        incident["change_id"] = CHANGE
+        incident.pop("none_of_these", None)
+
+
 @schemathesis.hook
 def before_call(context, case, kwargs):
     if case.meta is None or case.meta.generation.mode != GenerationMode.POSITIVE:
@@ -74,6 +93,9 @@ def before_call(context, case, kwargs):
     if path.startswith("/api/changes"):
         for change in body.get("changes", [body]):
             fit_change(change, is_new=case.method == "POST")
+        return
+    if path.startswith("/api/incidents"):
+        fit_incident(body)
         return
     itself = (case.path_parameters or {}).get("id")
     for name in ("hostname", "name"):

@@ -47,7 +47,7 @@ pub struct NewIncident {
     pub started_at: Option<Timestamp>,
     /// A page about it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::LinkUrl>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::OptionalUrl>))]
     pub url: Option<String>,
 }
 
@@ -87,7 +87,7 @@ pub struct IncidentPatch {
     pub resolved_at: Option<Timestamp>,
     /// A page about it; null clears it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::LinkUrl>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::OptionalUrl>))]
     pub url: Option<Option<String>>,
 }
 
@@ -102,7 +102,7 @@ pub struct CauseInput {
     pub change_id: Option<ChangeId>,
     /// Whether no recorded change is the cause: with a `change_id` of null.
     #[serde(skip_serializing_if = "is_false")]
-    #[cfg_attr(feature = "openapi", schema(required = false))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<bool>, required = false))]
     pub none_of_these: bool,
 }
 

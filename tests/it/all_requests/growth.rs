@@ -25,7 +25,9 @@ use super::{commands, explained};
 /// How much more a statement may cost with ten times as much of everything.
 const MAX_FACTOR: f64 = 3.0;
 /// The same for statements of [`GROWING`]: in proportion to the tables, and not to their product.
-const MAX_LINEAR_FACTOR: f64 = 15.0;
+/// SQLite counts several runs together, so that a run with little to do may halve the cost of
+/// another one in the small database.
+const MAX_LINEAR_FACTOR: f64 = 25.0;
 
 /// What every statement may cost, so that small differences do not count: steps of SQLite,
 /// and rows and pages of PostgreSQL.
@@ -34,10 +36,14 @@ const POSTGRES_FLOOR: f64 = 200.0;
 
 /// Why the cost of statements is limited by a number that the small database is below, and
 /// parts of these statements.
-const LIMITED: [(&str, &[&str]); 2] = [
+const LIMITED: [(&str, &[&str]); 3] = [
     (
         "the last 20,000 entries of the activity log",
         &[" LIMIT 20000) AS searched", " OFFSET ?) AS searched"],
+    ),
+    (
+        "250 changes of a service and 600 of all, which are ranked around a time",
+        &[" LIMIT 250) AS of_service_0", " LIMIT 600) AS newest "],
     ),
     (
         "200 planned changes",
@@ -79,6 +85,7 @@ const GROWING: [(&str, &[&str]); 8] = [
         &[
             " AS counted",
             " LIMIT 1000)",
+            " LIMIT 201) AS dependents",
             "name_folded >= ",
             "SELECT d.sequence, d.burst ",
             " FROM rhythms WHERE organization_id = ? ORDER BY is_key",

@@ -29,7 +29,7 @@ const FUNCTIONS: [&str; 4] = [
 
 /// 20,000 organizations, each with a person, a key and a session; fifty of them also have
 /// services, hosts and changes. PostgreSQL scans small tables, so no table is small.
-const OTHER_ORGANIZATIONS: [&str; 27] = [
+const OTHER_ORGANIZATIONS: [&str; 28] = [
     "CREATE UNLOGGED TABLE others AS
         SELECT n, id_at(1600000000000 + n, n, n * 7919) AS organization_id,
             id_at(1600000000000 + n, n, n) AS id, sha256(n::text::bytea) AS hash,
@@ -114,6 +114,9 @@ const OTHER_ORGANIZATIONS: [&str; 27] = [
     "INSERT INTO incident_alerts (organization_id, source_id, key_hash, incident_id, is_firing,
             last_at, updated_at)
         SELECT organization_id, id, sha256(m::text::bytea), id, m % 2, now, now
+        FROM others, generate_series(1, 4) AS m",
+    "INSERT INTO joined_changes (organization_id, change_id, into_id, joined_at)
+        SELECT organization_id, id_at(1600000000000, m, n * 7919), id, now
         FROM others, generate_series(1, 4) AS m",
     // Few are overdue: the server looks after them.
     "INSERT INTO rhythms (organization_id, id, is_key, last_seen_at, rhythm, expected_by, is_missed,
@@ -233,6 +236,7 @@ const CHANGES: [&str; 6] = [
             || risk_level || ' ' || prefix || ':s' || replace(status, '_', '')
             || coalesce(' ' || prefix || ':e' || environment, '')
             || ' ' || prefix || ':c' || replace(organization_id::text, '-', '')
+            || CASE number % 8 WHEN 0 THEN ' ' || prefix || ':ypipeline' ELSE '' END
             || coalesce(' ' || prefix || ':v' || replace(service_id::text, '-', ''), '')
             || CASE WHEN service_id <> other_service_id
                 THEN ' ' || prefix || ':v' || replace(other_service_id::text, '-', '') ELSE '' END

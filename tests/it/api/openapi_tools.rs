@@ -97,6 +97,7 @@ async fn schemathesis_finds_no_failure_and_has_no_warning(app: TestApp) {
         key.service("payments").await,
         key.service("mail").await,
         key.host("web-1").await,
+        key.change("Deploy payments").await,
     ];
     let mut command = Command::new(program);
     command

@@ -236,7 +236,11 @@ fn complete(operation: &mut Operation, creates: bool, reads: bool) {
         }
     }
     if in_path {
-        codes.extend([ProblemCode::MalformedId, ProblemCode::NotFound]);
+        codes.push(ProblemCode::MalformedId);
+    }
+    // A list of incidents continues after one of them.
+    if in_path || (reads && has_tag(operation, "incidents")) {
+        codes.push(ProblemCode::NotFound);
     }
     if takes_body {
         codes.extend([

@@ -41,10 +41,35 @@ impl Costs {
     }
 
     fn add(&mut self, statement: &str, rows: u32, cost: f64) {
+        let (statement, pages) = ungroup(statement);
         let (statement, listed) = generalize(statement);
         let known = self.0.entry(statement).or_default();
-        *known = known.max(cost / f64::from(rows.max(listed).max(1)));
+        *known = known.max(cost / f64::from(rows.max(listed).max(pages)));
     }
+}
+
+/// Returns the first page of the pages that a statement reads together on PostgreSQL, and how
+/// many it reads. Whether requests share a statement depends on when they arrive.
+fn ungroup(statement: &str) -> (&str, u32) {
+    let page = statement.strip_prefix("SELECT count, json FROM (SELECT 0 AS number, page.* FROM (");
+    let Some((page, further)) = page.and_then(|rest| rest.split_once(") AS page (count, json)"))
+    else {
+        return (statement, 1);
+    };
+    let further = further.matches(") AS page (count, json)").count();
+    (page, u32::try_from(further + 1).unwrap_or(u32::MAX))
+}
+
+#[test]
+fn pages_of_one_statement_are_counted() {
+    let one = "SELECT CAST(0 AS BIGINT) + 1, (SELECT 2)";
+    assert_eq!(ungroup(one), (one, 1));
+    let two = format!(
+        "SELECT count, json FROM (SELECT 0 AS number, page.* FROM ({one}) AS page (count, json) \
+         UNION ALL SELECT 1 AS number, page.* FROM ({one}) AS page (count, json)) AS pages \
+         ORDER BY number"
+    );
+    assert_eq!(ungroup(&two), (one, 2));
 }
 
 /// Returns a statement in one line, in which `?` is each parameter, list of parameters and
