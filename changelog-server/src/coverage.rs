@@ -46,7 +46,7 @@ pub(crate) async fn coverage(
         .map(|(id, name)| (Reporter::Key(id), name, API_KEY_KIND.to_owned()));
     let sources = sources
         .into_iter()
-        .filter(|source| source.disabled_at.is_none())
+        .filter(|source| source.disabled_at.is_none() && !source.kind.is_of_alerts())
         .map(|source| {
             (
                 Reporter::Source(source.id),
@@ -80,13 +80,17 @@ pub(crate) async fn coverage(
     Ok(coverage)
 }
 
-/// Records that requests of a source arrived at these times.
+/// Records that requests of a source arrived at these times. Alerts have no rhythm: their
+/// silence is no gap.
 pub(crate) async fn hear_source(
     tx: &mut Tx,
     source: &Source,
     actor: &Actor,
     times: &[Timestamp],
 ) -> Result<(), StoreError> {
+    if source.kind.is_of_alerts() {
+        return Ok(());
+    }
     hear(tx, source.tenant, silent_source(source), actor, times).await
 }
 

@@ -27,6 +27,9 @@ const TRIM_INTERVAL: Duration = Duration::from_mins(1);
 const ERROR_WAIT: Duration = Duration::from_secs(2);
 /// The share of the time in which batches run, at most: the rest is for requests.
 const DATABASE_SHARE: u32 = 2;
+/// The longest time for which a batch holds a transaction of its organization, which others wait
+/// for.
+const MAX_HELD: Duration = Duration::from_millis(250);
 
 /// Reads until `stop` is true.
 pub(crate) async fn run(app: App, mut stop: watch::Receiver<bool>) {
@@ -131,12 +134,16 @@ async fn read_some(
     sets_aside: bool,
 ) -> Result<usize, StoreError> {
     let mut tx = app.store.begin_for(tenant).await?;
-    let mut events = tx.take_pending_events(tenant).await?;
-    events.truncate(most);
-    let count = events.len();
+    let events = tx.take_pending_events(tenant).await?;
+    let started = Instant::now();
+    let mut count = 0;
     let mut origins: HashMap<SourceId, Option<Origin>> = HashMap::new();
     let mut arrivals: HashMap<SourceId, Vec<Timestamp>> = HashMap::new();
-    for event in events {
+    for event in events.into_iter().take(most) {
+        if count > 0 && started.elapsed() > MAX_HELD {
+            break;
+        }
+        count += 1;
         let arrived = arrivals.entry(event.source).or_default();
         arrived.push(event.received_at);
         let origin = match origins.entry(event.source) {

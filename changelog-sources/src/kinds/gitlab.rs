@@ -45,7 +45,12 @@ fn request_id(received: &Received<'_>) -> Option<String> {
 fn read(received: &Received<'_>, _: &Settings) -> Result<Reading, Unreadable> {
     let body = parse(received.body)?;
     // The body says what the X-Gitlab-Event header says, also where there are no headers.
-    match required(&body, "/object_kind", "the event")?.as_str() {
+    let kind = match text(&body, "/object_kind") {
+        Some(kind) => kind,
+        // What happens to members, groups and projects has a name instead.
+        None => required(&body, "/event_name", "the event")?,
+    };
+    match kind.as_str() {
         "deployment" => deployment(received, &body),
         "feature_flag" => feature_flag(received, &body),
         "release" => release(received, &body),
@@ -319,6 +324,10 @@ mod tests {
             (
                 json!({ "object_kind": "push" }),
                 "events of type push are no changes",
+            ),
+            (
+                json!({ "event_name": "user_add_to_group" }),
+                "events of type user_add_to_group are no changes",
             ),
             (
                 deployment_event("skipped", ""),

@@ -112,8 +112,8 @@ impl Step {
                 (Progress::Running, "Apply", None)
             }
             "applied" => (Progress::Succeeded, "Apply", None),
-            // It was planned before, and has to come to an end.
-            "planned_and_finished" => (Progress::Succeeded, "Plan", Some(" without changes")),
+            // There was nothing to apply, or only a plan was wanted.
+            "planned_and_finished" => (Progress::Succeeded, "Finish", Some(" without an apply")),
             "errored" | "canceled" | "force_canceled" => (Progress::Failed, "Apply", None),
             // Nothing of it has been made.
             "discarded" => (Progress::Undone, "Discard", None),
@@ -286,7 +286,7 @@ mod tests {
             (
                 "planned_and_finished",
                 "succeeded",
-                "Plan Terraform run in networking-prod without changes: Merge PR 12",
+                "Finish Terraform run in networking-prod without an apply: Merge PR 12",
             ),
         ] {
             let events = [

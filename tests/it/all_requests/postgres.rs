@@ -22,7 +22,7 @@ const REPETITIONS: usize = 24;
 const WORD_COUNT_QUERIES: [&str; 3] = ["q=deploy", "q=deploy&risk_level=high", "q=deploy&page=100"];
 
 /// A part of the queries that count the matches of a word of an eighth of the changes.
-const BY_PIPELINES: &str = "by=agent,pipeline";
+const BY_PIPELINES: &str = "by=agent";
 
 const SETTINGS: [&str; 8] = [
     "shared_preload_libraries=auto_explain",

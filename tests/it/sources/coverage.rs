@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 on_both!(
     a_source_that_falls_silent_is_a_gap_until_it_is_heard_again,
     keys_that_record_are_covered_as_long_as_they_are_valid,
-    sources_that_are_off_or_deleted_are_not_covered,
+    sources_of_alerts_and_deleted_ones_are_not_covered,
 );
 
 const HOUR: Duration = Duration::from_hours(1);
@@ -152,10 +152,16 @@ async fn keys_that_record_are_covered_as_long_as_they_are_valid(app: TestApp) {
     );
 }
 
-async fn sources_that_are_off_or_deleted_are_not_covered(app: TestApp) {
+async fn sources_of_alerts_and_deleted_ones_are_not_covered(app: TestApp) {
     let source = app.source("github", "Deployments", None);
     let never = coverage(&app, "").await;
     assert_eq!(each(&never["sources"], "last_seen_at"), [&Value::Null]);
     app.admin(&["source", "delete", &source.id]);
+    let alerts = app.source("generic-alert", "Alerts", None);
+    alerts
+        .send(&json!({ "title": "Checkout is down" }))
+        .await
+        .is(202);
+    assert_eq!(alerts.outcomes().await.len(), 1);
     assert_eq!(coverage(&app, "").await["sources"], json!([]));
 }
