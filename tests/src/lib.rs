@@ -39,7 +39,7 @@ pub mod watchdog;
 
 pub use app::{Engine, KEY_NAME, Organization, TestApp, sign_in};
 pub use client::{
-    TestClient, TestResponse, assert_contains, assert_lacks, each, form, keys, send, text,
+    TestClient, TestResponse, assert_contains, assert_lacks, each, form, keys, send, text, try_send,
 };
 pub use database::Db;
 pub use demo::Demo;
