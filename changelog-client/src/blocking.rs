@@ -28,6 +28,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::changes::{ListChanges, WatchChanges, WatchedChange};
 use crate::error::Error;
+use crate::incidents::{WatchIncidents, WatchedIncident};
 use crate::mode::{Mode, sealed};
 
 /// A client whose requests wait for their responses; see [`Client::blocking`].
@@ -108,6 +109,14 @@ impl ListChanges<Blocking> {
 impl WatchChanges<Blocking> {
     /// Iterates over changes, waiting for each; see [`WatchChanges::stream`].
     pub fn iter(self) -> Iter<WatchedChange> {
+        let mode = self.mode().clone();
+        Iter::new(mode, self.into_stream())
+    }
+}
+
+impl WatchIncidents<Blocking> {
+    /// Iterates over incidents, waiting for each; see [`WatchIncidents::stream`].
+    pub fn iter(self) -> Iter<WatchedIncident> {
         let mode = self.mode().clone();
         Iter::new(mode, self.into_stream())
     }

@@ -2,11 +2,12 @@
 
 mod around;
 mod create;
-mod events;
+pub(crate) mod events;
 mod list;
 mod query;
 mod update;
 mod watch;
+pub(crate) mod watcher;
 
 use changelog_core::{Change, ChangeHistory, ChangeId, ChangePatch, NewChange, UpcomingFilter};
 

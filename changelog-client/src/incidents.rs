@@ -1,5 +1,8 @@
 //! The endpoints for incidents.
 
+mod watch;
+
+use changelog_core::ids::IdPrefix;
 use changelog_core::{
     CauseInput, ChangeId, Environment, Incident, IncidentFilter, IncidentId, IncidentPatch,
     IncidentStatus, NewIncident, ServiceId, Severity, Timestamp,
@@ -8,6 +11,8 @@ use changelog_core::{
 use crate::mode::{Async, Mode, Sender, into_future};
 use crate::request::ApiRequest;
 use crate::setters::setters;
+
+pub use self::watch::{WatchIncidents, WatchedIncident};
 
 /// The first part of the paths.
 const PATH: &str = "incidents";
@@ -46,6 +51,11 @@ impl<M: Mode> Incidents<M> {
             sender: self.sender.clone(),
             filter: IncidentFilter::default(),
         }
+    }
+
+    /// Prepares to receive incidents as they are opened, changed and resolved.
+    pub fn watch(&self) -> WatchIncidents<M> {
+        WatchIncidents::new(self.sender.clone())
     }
 
     /// Gets an incident with its suspects.
@@ -149,6 +159,8 @@ pub struct ListIncidents<M = Async> {
 
 impl<M: Mode> ListIncidents<M> {
     setters! { filter:
+        /// Lists only incidents whose id begins with this.
+        id_prefix(prefix: IdPrefix) => id = Some(prefix);
         /// Lists only incidents of this status.
         status(status: IncidentStatus) => status = Some(status);
         /// Lists only incidents of this service.

@@ -86,7 +86,9 @@ pub use error::{
 };
 pub use hosts::Hosts;
 pub use http::Method;
-pub use incidents::{Incidents, ListIncidents, OpenIncident, UpdateIncident};
+pub use incidents::{
+    Incidents, ListIncidents, OpenIncident, UpdateIncident, WatchIncidents, WatchedIncident,
+};
 pub use mode::{Async, Mode, ResponseFuture};
 pub use request::new_idempotency_key;
 pub use retry::RetryPolicy;

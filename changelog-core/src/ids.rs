@@ -7,6 +7,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use uuid::{Builder, Uuid};
 
+use crate::limits::MIN_ID_PREFIX;
 use crate::problem::BadValue;
 use crate::time::Timestamp;
 
@@ -114,6 +115,59 @@ id! {
     InvitationId
 }
 
+/// The number of hexadecimal digits of an id.
+const ID_DIGITS: usize = 32;
+
+/// The first digits of an id, or all of them, with hyphens or without.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IdPrefix(String);
+
+impl IdPrefix {
+    /// Returns the digits in lower case, without hyphens.
+    pub fn digits(&self) -> &str {
+        &self.0
+    }
+
+    /// Returns the id if this is a whole one.
+    pub fn whole(&self) -> Option<Uuid> {
+        (self.0.len() == ID_DIGITS)
+            .then(|| Uuid::try_parse(&self.0).ok())
+            .flatten()
+    }
+
+    /// Returns the first and the last id that begin with it.
+    pub fn range(&self) -> (Uuid, Uuid) {
+        let filled = |digit: &str| {
+            let rest = digit.repeat(ID_DIGITS.saturating_sub(self.0.len()));
+            Uuid::try_parse(&(self.0.clone() + &rest)).unwrap_or_default()
+        };
+        (filled("0"), filled("f"))
+    }
+}
+
+impl fmt::Display for IdPrefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+impl FromStr for IdPrefix {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        let digits: String = text.trim().chars().filter(|c| *c != '-').collect();
+        let is_prefix = (MIN_ID_PREFIX..=ID_DIGITS).contains(&digits.len())
+            && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+        if is_prefix {
+            return Ok(Self(digits.to_ascii_lowercase()));
+        }
+        Err(BadValue::format(format!(
+            "must be an id or at least its first {MIN_ID_PREFIX} digits, got {}",
+            crate::rules::quoted(text)
+        )))
+    }
+}
+
 /// Reads a UUID in its hyphenated form.
 fn parse_uuid(text: &str) -> Result<Uuid, BadValue> {
     if text.len() == 36
@@ -167,6 +221,22 @@ mod tests {
         assert!(at(999, 999_999) < first_uuid_at(Timestamp::from_millis(1_000)));
         assert_eq!(at(1_000, 999_999).get_version_num(), 7);
         assert_eq!(time_of_uuid(at(1_000, 999_999)).millis(), 1_000);
+    }
+
+    #[test]
+    fn the_beginning_of_an_id_is_a_range_of_ids() {
+        let id: Uuid = "018f4e9a-7b1c-7d3e-9a51-2f6c8b7d1e90".parse().unwrap();
+        for text in ["018F4E9A", "018f4e9a-7b1c", &id.to_string()] {
+            let prefix: IdPrefix = text.parse().unwrap();
+            let (first, last) = prefix.range();
+            assert!((first..=last).contains(&id), "{text}");
+            assert_eq!(prefix.whole(), (text.len() == 36).then_some(id), "{text}");
+        }
+        let (first, last) = "018f4e9a".parse::<IdPrefix>().unwrap().range();
+        assert_eq!(last.as_u128() - first.as_u128(), u128::MAX >> 32);
+        for bad in ["", "018f4e9", "018f4e9g", &format!("{id}0")] {
+            assert!(bad.parse::<IdPrefix>().is_err(), "{bad}");
+        }
     }
 
     #[test]

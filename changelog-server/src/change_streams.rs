@@ -1,8 +1,8 @@
 //! The open streams of changes.
 //!
-//! One task per watched organization reads each change that is created or updated once
-//! and passes it to all streams of that organization; updates only while a stream sends
-//! them. The store notifies the task of the commits of
+//! One task per watched organization reads each change that is created or updated and each
+//! incident once and passes it to all streams of that organization; updates and incidents only
+//! while a stream sends them. The store notifies the task of the commits of
 //! this process; the task finds the commits of other processes within a second, by
 //! reading the latest entries of the activity log again.
 
@@ -21,8 +21,8 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use crate::client_limit::{ClientLimit, ClientPermit};
 use crate::clock::Clock;
 use crate::response_memory::{Holder, Permit, ResponseMemory};
-use crate::store::change_notifier::ChangeEntry;
-use crate::store::recorded_changes::{RecordedChange, first_id_at, overlap_start};
+use crate::store::change_notifier::StreamEntry;
+use crate::store::recorded_changes::{Recorded, first_id_at, overlap_start};
 use crate::store::{Store, StoreError, Tenant};
 
 /// The limit on streams of this process; less if that is more than half of the
@@ -79,26 +79,48 @@ struct Streams {
 #[derive(Debug)]
 struct WatchedOrganization {
     streams: usize,
-    /// How many of them send updates.
-    streams_of_updates: Arc<AtomicUsize>,
+    demand: Arc<Demand>,
     events: broadcast::Sender<StreamEvent>,
     progress: watch::Receiver<Option<Timestamp>>,
     task: AbortHandle,
 }
 
+/// How many streams of an organization send the events that not all streams send.
+#[derive(Debug, Default)]
+struct Demand {
+    updates: AtomicUsize,
+    incidents: AtomicUsize,
+}
+
+impl Demand {
+    /// Returns the count of an event; `None` if all streams send it.
+    fn of(&self, event: ChangeEvent) -> Option<&AtomicUsize> {
+        match event {
+            ChangeEvent::Created => None,
+            ChangeEvent::Updated => Some(&self.updates),
+            ChangeEvent::Incident => Some(&self.incidents),
+        }
+    }
+
+    fn has(&self, event: ChangeEvent) -> bool {
+        self.of(event)
+            .is_none_or(|count| count.load(Ordering::Relaxed) > 0)
+    }
+}
+
 /// What a stream receives.
 #[derive(Clone, Debug)]
 pub(crate) enum StreamEvent {
-    /// A change that was created or updated.
-    Change(Arc<BufferedChange>),
-    /// A change that is too large for the buffer; each stream reads it from the database.
-    Unbuffered(ChangeEntry),
+    /// A change or an incident that was created or updated.
+    Recorded(Arc<Buffered>),
+    /// One that is too large for the buffer; each stream reads it from the database.
+    Unbuffered(StreamEntry),
 }
 
-/// A change that is buffered until all streams have sent it.
+/// A change or an incident that is buffered until all streams have sent it.
 #[derive(Debug)]
-pub(crate) struct BufferedChange {
-    pub(crate) recorded: RecordedChange,
+pub(crate) struct Buffered {
+    pub(crate) recorded: Recorded,
     /// The memory of a large document.
     _permit: Option<Permit>,
 }
@@ -134,7 +156,7 @@ pub(crate) struct Subscription {
 struct Slot {
     streams: Arc<Mutex<Streams>>,
     tenant: Tenant,
-    sends_updates: bool,
+    events: BTreeSet<ChangeEvent>,
 }
 
 fn lock(streams: &Mutex<Streams>) -> MutexGuard<'_, Streams> {
@@ -166,15 +188,15 @@ impl ChangeStreams {
     }
 
     /// Opens a stream for a client. It receives what is recorded after this returns:
-    /// the changes that are created, and those that are updated if it sends updates.
+    /// the changes that are created, and at least the other events that it sends.
     pub(crate) async fn subscribe(
         &self,
         tenant: Tenant,
         address: IpAddr,
-        sends_updates: bool,
+        events: BTreeSet<ChangeEvent>,
     ) -> Result<Subscription, SubscribeError> {
         let limit = MAX_STREAMS_PER_ORGANIZATION;
-        self.open(tenant, address, sends_updates, limit).await
+        self.open(tenant, address, events, limit).await
     }
 
     /// Opens a stream for a page of the dashboard. It receives all that is recorded after
@@ -184,7 +206,8 @@ impl ChangeStreams {
         tenant: Tenant,
         address: IpAddr,
     ) -> Result<Subscription, SubscribeError> {
-        self.open(tenant, address, true, MAX_STREAMS_FOR_PAGES)
+        let events = [ChangeEvent::Updated, ChangeEvent::Incident].into();
+        self.open(tenant, address, events, MAX_STREAMS_FOR_PAGES)
             .await
     }
 
@@ -192,10 +215,10 @@ impl ChangeStreams {
         &self,
         tenant: Tenant,
         address: IpAddr,
-        sends_updates: bool,
+        events: BTreeSet<ChangeEvent>,
         limit: usize,
     ) -> Result<Subscription, SubscribeError> {
-        let mut subscription = self.add_stream(tenant, address, sends_updates, limit)?;
+        let mut subscription = self.add_stream(tenant, address, events, limit)?;
         let first_read = subscription.progress.wait_for(Option::is_some);
         if !matches!(timeout(FIRST_READ_TIMEOUT, first_read).await, Ok(Ok(_))) {
             return Err(SubscribeError::NotReady);
@@ -207,7 +230,7 @@ impl ChangeStreams {
         &self,
         tenant: Tenant,
         address: IpAddr,
-        sends_updates: bool,
+        events: BTreeSet<ChangeEvent>,
         limit: usize,
     ) -> Result<Subscription, SubscribeError> {
         let too_many = |holder, limit| SubscribeError::TooMany { holder, limit };
@@ -225,10 +248,8 @@ impl ChangeStreams {
             return Err(too_many("the organization has", limit));
         }
         organization.streams += 1;
-        if sends_updates {
-            organization
-                .streams_of_updates
-                .fetch_add(1, Ordering::Relaxed);
+        for count in events.iter().filter_map(|one| organization.demand.of(*one)) {
+            count.fetch_add(1, Ordering::Relaxed);
         }
         let subscription = Subscription {
             events: organization.events.subscribe(),
@@ -237,7 +258,7 @@ impl ChangeStreams {
             _slot: Slot {
                 streams: Arc::clone(&self.streams),
                 tenant,
-                sends_updates,
+                events,
             },
             _client: client,
         };
@@ -248,11 +269,11 @@ impl ChangeStreams {
     fn watch_organization(&self, tenant: Tenant) -> WatchedOrganization {
         let (events, _) = broadcast::channel(STREAM_BUFFER);
         let (report, progress) = watch::channel(None);
-        let streams_of_updates = Arc::default();
+        let demand = Arc::default();
         let reader = OrganizationReader {
             store: self.store.clone(),
             tenant,
-            streams_of_updates: Arc::clone(&streams_of_updates),
+            demand: Arc::clone(&demand),
             events: events.clone(),
             memory: self.memory.clone(),
             seen: BTreeSet::new(),
@@ -260,7 +281,7 @@ impl ChangeStreams {
         let task = tokio::spawn(reader.follow(self.clock.clone(), report));
         WatchedOrganization {
             streams: 0,
-            streams_of_updates,
+            demand,
             events,
             progress,
             task: task.abort_handle(),
@@ -279,10 +300,8 @@ impl Drop for Slot {
         streams.count -= 1;
         if let Some(organization) = streams.organizations.get_mut(&self.tenant) {
             organization.streams -= 1;
-            if self.sends_updates {
-                organization
-                    .streams_of_updates
-                    .fetch_sub(1, Ordering::Relaxed);
+            for count in (self.events.iter()).filter_map(|one| organization.demand.of(*one)) {
+                count.fetch_sub(1, Ordering::Relaxed);
             }
             if organization.streams == 0 {
                 organization.task.abort();
@@ -326,7 +345,7 @@ impl Subscription {
 struct OrganizationReader {
     store: Store,
     tenant: Tenant,
-    streams_of_updates: Arc<AtomicUsize>,
+    demand: Arc<Demand>,
     events: broadcast::Sender<StreamEvent>,
     memory: ResponseMemory,
     /// The entries within the full overlap that were sent, that no stream sends, or
@@ -393,7 +412,7 @@ impl OrganizationReader {
     async fn mark_seen(&mut self, from: ActivityId) -> Result<(), StoreError> {
         let mut next = Some(from);
         while let Some(from) = next {
-            let batch = self.store.change_entries_from(self.tenant, from).await?;
+            let batch = self.store.stream_entries_from(self.tenant, from).await?;
             next = batch.next;
             self.seen.extend(batch.entries.iter().map(|entry| entry.id));
         }
@@ -404,7 +423,7 @@ impl OrganizationReader {
     async fn send_from(&mut self, from: ActivityId) -> Result<(), StoreError> {
         let mut next = Some(from);
         while let Some(from) = next {
-            let batch = self.store.change_entries_from(self.tenant, from).await?;
+            let batch = self.store.stream_entries_from(self.tenant, from).await?;
             next = batch.next;
             self.send(batch.entries).await?;
         }
@@ -412,11 +431,10 @@ impl OrganizationReader {
     }
 
     /// Sends those of the given entries that were not sent yet.
-    async fn send(&mut self, mut entries: Vec<ChangeEntry>) -> Result<(), StoreError> {
-        let sends_updates = self.streams_of_updates.load(Ordering::Relaxed) > 0;
+    async fn send(&mut self, mut entries: Vec<StreamEntry>) -> Result<(), StoreError> {
         entries.retain(|entry| {
-            let is_sent = sends_updates || entry.event == ChangeEvent::Created;
-            // A stream that is opened later does not get earlier updates.
+            let is_sent = self.demand.has(entry.event);
+            // A stream that is opened later does not get earlier events.
             let is_new = is_sent && !self.seen.contains(&entry.id);
             if !is_sent {
                 self.seen.insert(entry.id);
@@ -426,7 +444,7 @@ impl OrganizationReader {
         entries.sort_by_key(|entry| entry.id);
         entries.dedup();
         for entries in entries.chunks(READ_BATCH) {
-            for recorded in self.store.recorded_changes(self.tenant, entries).await? {
+            for recorded in self.store.recorded(self.tenant, entries).await? {
                 // Fails when no stream is left, which is not an error.
                 let _ = self.events.send(self.buffer(recorded));
             }
@@ -435,19 +453,19 @@ impl OrganizationReader {
         Ok(())
     }
 
-    /// Returns the event for a change. A large change is buffered only if its
+    /// Returns the event for what was recorded. A large change is buffered only if its
     /// organization has response memory for it.
-    fn buffer(&self, recorded: RecordedChange) -> StreamEvent {
+    fn buffer(&self, recorded: Recorded) -> StreamEvent {
         let size = recorded.size();
         let mut permit = None;
         if size > LARGE_DOCUMENT {
             let holder = Holder::Organization(self.tenant);
             permit = self.memory.take_for_later(holder, size).ok();
             if permit.is_none() || self.events.len() >= LARGE_BUFFER {
-                return StreamEvent::Unbuffered(recorded.entry);
+                return StreamEvent::Unbuffered(recorded.entry());
             }
         }
-        StreamEvent::Change(Arc::new(BufferedChange {
+        StreamEvent::Recorded(Arc::new(Buffered {
             recorded,
             _permit: permit,
         }))

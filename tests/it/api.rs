@@ -23,6 +23,7 @@ mod health;
 mod hosts;
 mod idempotency;
 mod incidents;
+mod incidents_stream;
 mod json_snapshots;
 mod list_model;
 mod malformed_requests;

@@ -81,6 +81,13 @@ impl EventStream {
         event
     }
 
+    /// Waits for the next event, which must be an incident.
+    pub async fn incident(&mut self) -> Event {
+        let event = self.event().await;
+        assert_eq!(event.name, "incident");
+        event
+    }
+
     /// Waits for `count` changes, and returns their titles.
     pub async fn titles(&mut self, count: usize) -> Vec<String> {
         let mut titles = Vec::new();

@@ -12,22 +12,22 @@ use std::mem;
 const MAX_EVENT: usize = 1024 * 1024;
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Event {
+pub(crate) struct Event {
     /// `message` if the service did not set it.
-    pub(super) name: String,
-    pub(super) data: String,
+    pub(crate) name: String,
+    pub(crate) data: String,
     /// The id of this event, or of the last one before it that had an id.
-    pub(super) id: String,
+    pub(crate) id: String,
 }
 
 /// An event exceeds the size limit.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("an event is larger than {MAX_EVENT} bytes")]
-pub(super) struct TooLarge;
+pub(crate) struct TooLarge;
 
 /// Turns the bytes of a response into events, however the bytes are divided.
 #[derive(Debug, Default)]
-pub(super) struct EventParser {
+pub(crate) struct EventParser {
     /// The bytes of the line that has not ended.
     line: Vec<u8>,
     /// Whether the last byte was a carriage return: a line feed after it belongs
@@ -43,7 +43,7 @@ pub(super) struct EventParser {
 
 impl EventParser {
     /// Adds bytes of the response.
-    pub(super) fn push(&mut self, bytes: &[u8]) -> Result<(), TooLarge> {
+    pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<(), TooLarge> {
         for &byte in bytes {
             match byte {
                 b'\n' if self.is_after_cr => self.is_after_cr = false,
@@ -64,7 +64,7 @@ impl EventParser {
     }
 
     /// Returns the next complete event.
-    pub(super) fn pop(&mut self) -> Option<Event> {
+    pub(crate) fn pop(&mut self) -> Option<Event> {
         self.complete.pop_front()
     }
 

@@ -116,16 +116,12 @@ impl ChangeQuery {
         self.filter
     }
 
-    /// Returns the parameters of a watch, which has no times and pages.
-    pub(super) fn into_watch(self, updates: bool) -> StreamFilter {
-        let mut filter = StreamFilter {
+    /// Returns the parameters of a watch for events; it has no times and pages.
+    pub(crate) fn into_watch(self, events: impl IntoIterator<Item = ChangeEvent>) -> StreamFilter {
+        StreamFilter {
             changes: self.filter,
-            ..StreamFilter::default()
-        };
-        if updates {
-            filter.events.insert(ChangeEvent::Updated);
+            events: events.into_iter().collect(),
         }
-        filter
     }
 }
 
@@ -151,9 +147,18 @@ mod tests {
             "q=50%25+%26+more&service_id={ID}&host_id={ID}&risk_level=high%2Cmedium\
              &status=rolled_back&tag=a+b&tag=c&tag=%C3%A4%26%3D"
         );
-        assert_eq!(query.clone().into_watch(false).to_query(), conditions);
+        assert_eq!(
+            query.clone().into_watch([ChangeEvent::Created]).to_query(),
+            conditions
+        );
         let with_updates = format!("{conditions}&events=created%2Cupdated");
-        assert_eq!(query.clone().into_watch(true).to_query(), with_updates);
+        assert_eq!(
+            query
+                .clone()
+                .into_watch([ChangeEvent::Created, ChangeEvent::Updated])
+                .to_query(),
+            with_updates
+        );
         assert_eq!(
             query.into_filter().to_query(),
             format!(
@@ -167,6 +172,6 @@ mod tests {
     fn none_removes_a_condition() {
         let query = ChangeQuery::new().status(Status::Planned).status(None);
         assert_eq!(query, ChangeQuery::new());
-        assert_eq!(query.into_watch(false).to_query(), "");
+        assert_eq!(query.into_watch([ChangeEvent::Created]).to_query(), "");
     }
 }

@@ -8,12 +8,12 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::{Change, ChangeFilter};
-use crate::activity::{Action, Differences};
+use crate::activity::{Action, Differences, ResourceType};
 use crate::problem::{BadValue, Invalid};
 use crate::query::{Pairs, Query};
 use crate::rules::not_one_of;
 
-/// What happened to a change.
+/// What a stream of changes sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -22,17 +22,20 @@ pub enum ChangeEvent {
     Created,
     /// Fields of the change were changed.
     Updated,
+    /// An incident was opened or changed, or its suspects were ranked.
+    Incident,
 }
 
 impl ChangeEvent {
     /// The words that select events, in the order of their declaration.
-    pub const WORDS: &'static [&'static str] = &["created", "updated"];
+    pub const WORDS: &'static [&'static str] = &["created", "updated", "incident"];
 
-    /// Returns the event that an action on a change is, if it is streamed.
-    pub fn of_action(action: &Action) -> Option<Self> {
-        match action {
-            Action::Created => Some(Self::Created),
-            Action::Updated => Some(Self::Updated),
+    /// Returns the event that an action on a resource is, if it is streamed.
+    pub fn of_action(resource: &ResourceType, action: &Action) -> Option<Self> {
+        match (resource, action) {
+            (ResourceType::Change, Action::Created) => Some(Self::Created),
+            (ResourceType::Change, Action::Updated) => Some(Self::Updated),
+            (ResourceType::Incident, Action::Created | Action::Updated) => Some(Self::Incident),
             _ => None,
         }
     }
@@ -42,6 +45,7 @@ impl ChangeEvent {
         match self {
             Self::Created => "created",
             Self::Updated => "updated",
+            Self::Incident => "incident",
         }
     }
 
@@ -50,6 +54,7 @@ impl ChangeEvent {
         match self {
             Self::Created => "change",
             Self::Updated => "updated",
+            Self::Incident => "incident",
         }
     }
 }
@@ -67,6 +72,7 @@ impl FromStr for ChangeEvent {
         match word {
             "created" => Ok(Self::Created),
             "updated" => Ok(Self::Updated),
+            "incident" => Ok(Self::Incident),
             _ => Err(not_one_of("an event", Self::WORDS, word)),
         }
     }
@@ -84,7 +90,8 @@ pub struct ChangeUpdate {
 /// Which events of which changes to stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamFilter {
-    /// Which changes. Times and pages are ignored.
+    /// Which changes. Times and pages are ignored. Incidents are selected by the service and
+    /// the environments only.
     pub changes: ChangeFilter,
     /// Which events; creations by default.
     pub events: BTreeSet<ChangeEvent>,
@@ -139,7 +146,11 @@ mod tests {
             tags: vec!["a b".into(), "ä&=".into()],
             ..ChangeFilter::default()
         };
-        let every = [ChangeEvent::Created, ChangeEvent::Updated];
+        let every = [
+            ChangeEvent::Created,
+            ChangeEvent::Updated,
+            ChangeEvent::Incident,
+        ];
         for events in [&every[..], &every[..1], &every[1..]] {
             let filter = StreamFilter {
                 changes: changes.clone(),
@@ -171,7 +182,7 @@ mod tests {
         }
         let invalid = StreamFilter::from_query("events=update").unwrap_err();
         let message = &invalid.violations[0].message;
-        assert!(message.contains("created, updated"), "{message}");
+        assert!(message.contains("created, updated, incident"), "{message}");
         for query in ["events=updated,updated", "events=updated&events=updated"] {
             let twice = StreamFilter::from_query(query).unwrap();
             assert_eq!(twice.events, [ChangeEvent::Updated].into(), "{query}");

@@ -1,7 +1,7 @@
 //! Which incidents a list has.
 
 use super::IncidentStatus;
-use crate::ids::{IncidentId, ServiceId};
+use crate::ids::{IdPrefix, IncidentId, ServiceId};
 use crate::limits::{DEFAULT_PER_PAGE, MAX_PER_PAGE};
 use crate::problem::Invalid;
 use crate::query::{Pairs, Query};
@@ -10,6 +10,8 @@ use crate::time::Timestamp;
 /// Selects incidents: open ones first, then by their start, the latest first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IncidentFilter {
+    /// Only those whose id begins with this; then the latest recorded come first.
+    pub id: Option<IdPrefix>,
     /// Only those of this status.
     pub status: Option<IncidentStatus>,
     /// Only those of this service.
@@ -27,6 +29,7 @@ pub struct IncidentFilter {
 impl Default for IncidentFilter {
     fn default() -> Self {
         Self {
+            id: None,
             status: None,
             service_id: None,
             since: None,
@@ -43,6 +46,7 @@ impl IncidentFilter {
         let mut query = Query::new(raw);
         let limit = query.number("limit", 1).unwrap_or(DEFAULT_PER_PAGE);
         let filter = Self {
+            id: query.parsed("id"),
             status: query.parsed("status"),
             service_id: query.parsed("service_id"),
             since: query.parsed("since"),
@@ -56,6 +60,7 @@ impl IncidentFilter {
     /// Writes the query string that [`Self::from_query`] reads.
     pub fn to_query(&self) -> String {
         let mut pairs = Pairs::default();
+        pairs.push_some("id", self.id.as_ref());
         pairs.push_some("status", self.status.as_ref());
         pairs.push_some("service_id", self.service_id);
         pairs.push_some("since", self.since);
@@ -74,6 +79,7 @@ mod tests {
     fn what_a_client_writes_is_what_the_service_reads() {
         let id = "018f4e9a-7b1c-7d3e-9a51-2f6c8b7d1e90";
         let filter = IncidentFilter {
+            id: None,
             status: Some(IncidentStatus::Open),
             service_id: id.parse().ok(),
             since: "2026-11-21T12:00:00.000Z".parse().ok(),
@@ -82,10 +88,21 @@ mod tests {
             limit: 7,
         };
         assert_eq!(IncidentFilter::from_query(&filter.to_query()), Ok(filter));
+        let named = IncidentFilter {
+            id: "018F4E9A-7b1c".parse().ok(),
+            ..IncidentFilter::default()
+        };
+        assert_eq!(IncidentFilter::from_query(&named.to_query()), Ok(named));
         let read = |query: &str| IncidentFilter::from_query(query).map(|filter| filter.limit);
         assert_eq!(read(""), Ok(25));
         assert_eq!(read("limit=101"), Ok(100));
-        for bad in ["limit=0", "status=closed", "before=x", "severity=critical"] {
+        for bad in [
+            "limit=0",
+            "status=closed",
+            "before=x",
+            "severity=critical",
+            "id=018f4e9",
+        ] {
             assert!(read(bad).is_err(), "{bad}");
         }
     }

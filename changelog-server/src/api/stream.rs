@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use changelog_core::headers::{API_KEY, LAST_EVENT_ID};
-use changelog_core::{ActivityId, ChangeEvent, ProblemCode, StreamFilter, Timestamp};
+use changelog_core::{ActivityId, ProblemCode, StreamFilter, Timestamp};
 use chrono::TimeDelta;
 use futures_util::stream::try_unfold;
 use http::{Method, header};
@@ -24,8 +24,8 @@ use super::openapi::parameters::{Events, Selection};
 use crate::app::App;
 use crate::change_streams::{StreamEvent, SubscribeError, Subscription};
 use crate::response_memory::{self, Holder};
-use crate::store::change_notifier::ChangeEntry;
-use crate::store::recorded_changes::{RecordedChange, overlap_start, time_of};
+use crate::store::change_notifier::StreamEntry;
+use crate::store::recorded_changes::{Recorded, RecordedChange, overlap_start, time_of};
 use crate::store::{ChangeMatcher, StoreError, Tenant};
 use crate::web::{ApiError, ApiResult, Request, reply};
 
@@ -51,6 +51,8 @@ const RETRY_AFTER: u64 = 10;
 /// Server-sent events with a position as `id`: `event: change` with a new change in
 /// full as `data`; `event: updated` with `{"change": …, "changes": {field: {"from": …,
 /// "to": …}}}`, the change in its present state and what this update changed;
+/// `event: incident` with an incident in its present state, when it was opened, updated or
+/// resolved, or its suspects were ranked;
 /// `event: position` at the beginning and from time to time, without a change; a
 /// comment every 15 s. Reconnecting with the header `Last-Event-ID` loses nothing, but
 /// may repeat events of the minute before that position, with the same ids.
@@ -75,7 +77,7 @@ pub(super) async fn watch(app: App, caller: Caller, request: Request) -> ApiResu
         .subscribe(
             caller.tenant,
             request.context.address,
-            filter.events.contains(&ChangeEvent::Updated),
+            filter.events.clone(),
         )
         .await?;
     let key = request.header(API_KEY).unwrap_or_default();
@@ -133,8 +135,7 @@ struct EventStream {
     tenant: Tenant,
     key: String,
     matcher: ChangeMatcher,
-    /// Which events it sends.
-    kinds: BTreeSet<ChangeEvent>,
+    filter: StreamFilter,
     subscription: Subscription,
     /// What was missed and has to be read, if anything.
     missed: Option<Missed>,
@@ -151,7 +152,7 @@ struct EventStream {
 
 /// What a stream has missed: some entries, and all entries from `next` onwards.
 struct Missed {
-    entries: VecDeque<ChangeEntry>,
+    entries: VecDeque<StreamEntry>,
     next: Option<ActivityId>,
 }
 
@@ -181,7 +182,7 @@ impl EventStream {
             tenant,
             key: key.to_owned(),
             matcher: ChangeMatcher::new(&filter.changes),
-            kinds: filter.events,
+            filter,
             missed: after.map(|_| Missed::from(overlap_start(time_of(position)))),
             unsent: None,
             subscription,
@@ -255,13 +256,13 @@ impl EventStream {
             let batch = self
                 .app
                 .store
-                .change_entries_from(self.tenant, next)
+                .stream_entries_from(self.tenant, next)
                 .await?;
             missed.next = batch.next;
             missed.entries = batch.entries.into();
             missed
                 .entries
-                .retain(|entry| self.kinds.contains(&entry.event));
+                .retain(|entry| self.filter.events.contains(&entry.event));
         }
         let memory = &self.app.memory;
         let count = missed
@@ -275,16 +276,11 @@ impl EventStream {
             self.missed = Some(missed);
             return Ok(Bytes::new());
         };
-        let mut entries: Vec<ChangeEntry> = missed.entries.drain(..count).collect();
+        let mut entries: Vec<StreamEntry> = missed.entries.drain(..count).collect();
         entries.retain(|entry| !self.sent.contains(&entry.id));
         let mut text = String::new();
-        for recorded in self
-            .app
-            .store
-            .recorded_changes(self.tenant, &entries)
-            .await?
-        {
-            self.write_change(&mut text, &recorded);
+        for recorded in self.app.store.recorded(self.tenant, &entries).await? {
+            self.write(&mut text, &recorded);
         }
         if !missed.entries.is_empty() || missed.next.is_some() {
             self.missed = Some(missed);
@@ -324,11 +320,11 @@ impl EventStream {
         Some(text)
     }
 
-    /// Writes an event, or notes that its change has to be read.
+    /// Writes an event, or notes that what it is about has to be read.
     fn write_event(&mut self, text: &mut String, event: StreamEvent) {
         match event {
-            StreamEvent::Change(buffered) => self.write_change(text, &buffered.recorded),
-            StreamEvent::Unbuffered(entry) if self.kinds.contains(&entry.event) => {
+            StreamEvent::Recorded(buffered) => self.write(text, &buffered.recorded),
+            StreamEvent::Unbuffered(entry) if self.filter.events.contains(&entry.event) => {
                 self.missed = Some(Missed {
                     entries: [entry].into(),
                     next: None,
@@ -338,31 +334,39 @@ impl EventStream {
         }
     }
 
-    /// Writes the event of a change, if it matches and was not sent yet.
-    fn write_change(&mut self, text: &mut String, recorded: &RecordedChange) {
-        let RecordedChange {
-            entry: ChangeEntry { id, event, .. },
-            change,
-            differences,
-        } = recorded;
-        self.position = self.position.max(*id);
-        if self.kinds.contains(event)
-            && self.matcher.matches(&change.terms)
-            && self.sent.insert(*id)
-        {
-            let (name, json) = (event.event_name(), &change.json);
-            // The JSON has no line feeds; writing to a string cannot fail.
-            let _ = match differences {
-                None => write!(text, "id: {id}\nevent: {name}\ndata: {json}\n\n"),
-                Some(differences) => write!(
-                    text,
-                    "id: {id}\nevent: {name}\n\
-                     data: {{\"change\":{json},\"changes\":{differences}}}\n\n"
-                ),
-            };
-            if self.sent.len() > MAX_REMEMBERED {
-                self.sent.pop_first();
+    /// Writes the event of what was recorded, if it matches and was not sent yet.
+    fn write(&mut self, text: &mut String, recorded: &Recorded) {
+        let StreamEntry { id, event, .. } = recorded.entry();
+        self.position = self.position.max(id);
+        let is_selected = match recorded {
+            Recorded::Change(recorded) => self.matcher.matches(&recorded.change.terms),
+            Recorded::Incident(recorded) => recorded.matches(&self.filter.changes),
+        };
+        if !self.filter.events.contains(&event) || !is_selected || !self.sent.insert(id) {
+            return;
+        }
+        let name = event.event_name();
+        // The JSON has no line feeds; writing to a string cannot fail.
+        let _ = match recorded {
+            Recorded::Change(RecordedChange {
+                change,
+                differences: Some(differences),
+                ..
+            }) => write!(
+                text,
+                "id: {id}\nevent: {name}\n\
+                 data: {{\"change\":{},\"changes\":{differences}}}\n\n",
+                change.json
+            ),
+            Recorded::Change(RecordedChange { change, .. }) => {
+                write!(text, "id: {id}\nevent: {name}\ndata: {}\n\n", change.json)
             }
+            Recorded::Incident(incident) => {
+                write!(text, "id: {id}\nevent: {name}\ndata: {}\n\n", incident.json)
+            }
+        };
+        if self.sent.len() > MAX_REMEMBERED {
+            self.sent.pop_first();
         }
     }
 

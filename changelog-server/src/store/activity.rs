@@ -16,7 +16,7 @@ use sqlx::types::{Json, Text, Uuid};
 use sqlx::{FromRow, QueryBuilder};
 
 use super::actors::{self, NewActor};
-use super::change_notifier::ChangeEntry;
+use super::change_notifier::StreamEntry;
 use super::engine::{Dialect, PushValue, Script, Value as Sent, read, run_script};
 use super::{Actor, Database, StoreError, Tenant, Tx, new_id};
 
@@ -116,12 +116,11 @@ impl<'a> NewEntry<'a> {
     }
 
     /// Returns the entry as streams of changes send it, if they do.
-    fn change_entry(&self) -> Option<ChangeEntry> {
-        (self.entry.resource_type == ResourceType::Change).then_some(())?;
-        Some(ChangeEntry {
+    fn stream_entry(&self) -> Option<StreamEntry> {
+        Some(StreamEntry {
             id: self.id,
-            change: self.entry.resource_id.into(),
-            event: ChangeEvent::of_action(&self.entry.action)?,
+            resource: self.entry.resource_id,
+            event: ChangeEvent::of_action(&self.entry.resource_type, &self.entry.action)?,
         })
     }
 
@@ -336,7 +335,7 @@ impl Tx {
         now: DateTime<Utc>,
     ) -> Result<(), StoreError> {
         let new = NewEntry::new(tenant, new_id(now).into(), actor, entry, now);
-        let streamed = new.change_entry();
+        let streamed = new.stream_entry();
         self.insert_entry(new).await?;
         if let Some(entry) = streamed {
             let notifier = self.database.notifier.clone();

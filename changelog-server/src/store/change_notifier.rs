@@ -1,11 +1,12 @@
-//! Notifies the tasks of this process of the changes that were created and updated, by
-//! it or by [another server](super::server_notifications).
+//! Notifies the tasks of this process of the changes and incidents that were created and
+//! updated, by it or by [another server](super::server_notifications).
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use changelog_core::ids::time_of_uuid;
-use changelog_core::{ActivityId, ChangeEvent, ChangeId, Timestamp};
+use changelog_core::{ActivityId, ChangeEvent, Timestamp};
+use sqlx::types::Uuid;
 use tokio::sync::{Notify, mpsc};
 
 use super::tenant::Tenant;
@@ -15,12 +16,13 @@ const MAX_WAITING_ENTRIES: usize = 4_096;
 
 /// An entry of the activity log that a stream of changes sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ChangeEntry {
-    /// Its id, which orders by the time of recording.
+pub struct StreamEntry {
+    /// Its id, which orders by the time of recording. A new ranking of suspects has one of
+    /// its own, although the log has no entry for it.
     pub id: ActivityId,
-    /// The change.
-    pub change: ChangeId,
-    /// What happened to the change.
+    /// The id of the change or the incident.
+    pub resource: Uuid,
+    /// What happened to it.
     pub event: ChangeEvent,
 }
 
@@ -32,9 +34,9 @@ pub(super) struct ChangeNotifier(Arc<Mutex<Receivers>>);
 #[derive(Debug, Default)]
 struct Receivers {
     /// The subscribers in this process, one per organization.
-    subscribers: HashMap<Tenant, mpsc::Sender<ChangeEntry>>,
+    subscribers: HashMap<Tenant, mpsc::Sender<StreamEntry>>,
     /// The task that notifies the other servers.
-    other_servers: Option<mpsc::Sender<(Tenant, ChangeEntry)>>,
+    other_servers: Option<mpsc::Sender<(Tenant, StreamEntry)>>,
     /// The organizations for which the worker may have something to do.
     with_work: HashSet<Tenant>,
     /// The earliest of the changes that this process has recorded or updated in each
@@ -49,16 +51,16 @@ impl ChangeNotifier {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Subscribes to what happens to the changes of an organization. This replaces an
+    /// Subscribes to what happens to the changes and incidents of an organization. This replaces an
     /// earlier subscriber of that organization.
-    pub(super) fn subscribe(&self, tenant: Tenant) -> mpsc::Receiver<ChangeEntry> {
+    pub(super) fn subscribe(&self, tenant: Tenant) -> mpsc::Receiver<StreamEntry> {
         let (subscriber, entries) = mpsc::channel(MAX_WAITING_ENTRIES);
         self.lock().subscribers.insert(tenant, subscriber);
         entries
     }
 
     /// Returns what this process records from now on, for the other servers.
-    pub(super) fn for_other_servers(&self) -> mpsc::Receiver<(Tenant, ChangeEntry)> {
+    pub(super) fn for_other_servers(&self) -> mpsc::Receiver<(Tenant, StreamEntry)> {
         let (sender, entries) = mpsc::channel(MAX_WAITING_ENTRIES);
         self.lock().other_servers = Some(sender);
         entries
@@ -91,7 +93,7 @@ impl ChangeNotifier {
     }
 
     /// Notifies of entries that this process has committed.
-    pub(super) fn notify(&self, entries: impl Iterator<Item = (Tenant, ChangeEntry)>) {
+    pub(super) fn notify(&self, entries: impl Iterator<Item = (Tenant, StreamEntry)>) {
         let mut receivers = self.lock();
         for (tenant, entry) in entries {
             receivers.note_change(tenant, entry);
@@ -104,7 +106,7 @@ impl ChangeNotifier {
     }
 
     /// Notifies the subscribers of entries that another server has committed.
-    pub(super) fn notify_subscribers(&self, entries: impl Iterator<Item = (Tenant, ChangeEntry)>) {
+    pub(super) fn notify_subscribers(&self, entries: impl Iterator<Item = (Tenant, StreamEntry)>) {
         let mut receivers = self.lock();
         for (tenant, entry) in entries {
             receivers.notify_subscriber(tenant, entry);
@@ -115,10 +117,11 @@ impl ChangeNotifier {
 impl Receivers {
     /// Notes when a change happened. The time in the id may be that before an update, so that
     /// one that was updated may have any time.
-    fn note_change(&mut self, tenant: Tenant, entry: ChangeEntry) {
+    fn note_change(&mut self, tenant: Tenant, entry: StreamEntry) {
         let at = match entry.event {
-            ChangeEvent::Created => time_of_uuid(entry.change.0),
+            ChangeEvent::Created => time_of_uuid(entry.resource),
             ChangeEvent::Updated => Timestamp::EPOCH,
+            ChangeEvent::Incident => return,
         };
         self.late_changes
             .entry(tenant)
@@ -126,7 +129,7 @@ impl Receivers {
             .or_insert(at);
     }
 
-    fn notify_subscriber(&mut self, tenant: Tenant, entry: ChangeEntry) {
+    fn notify_subscriber(&mut self, tenant: Tenant, entry: StreamEntry) {
         if let Some(subscriber) = self.subscribers.get(&tenant)
             && let Err(mpsc::error::TrySendError::Closed(_)) = subscriber.try_send(entry)
         {

@@ -12,13 +12,12 @@ use sqlx::types::Uuid;
 use tokio::sync::mpsc;
 
 use super::actors::{KnownActors, NewActor};
-use super::change_notifier::{ChangeEntry, ChangeNotifier};
+use super::change_notifier::{ChangeNotifier, StreamEntry};
 use super::engine::{
     self, BackupError, Connections, Engine, Lease, Permit, Planning, StoreError, TxConnection,
     execute, on,
 };
 use super::host_environments::HostEnvironments;
-use super::incidents::IncidentNotifier;
 use super::index::counts::CountMemory;
 use super::quotas::{self, Quota, Quotas};
 use super::tenant::Tenant;
@@ -46,8 +45,6 @@ pub struct Database {
     pub(super) source_work: TenantWork,
     /// Notifies of the incidents whose suspects are to be ranked.
     pub(super) ranking_work: TenantWork,
-    /// Notifies of incidents that are recorded and changed.
-    pub(super) incident_notifier: IncidentNotifier,
 }
 
 /// A transaction: dropped without [`Tx::commit`], it leaves nothing.
@@ -83,7 +80,6 @@ impl Database {
             count_memory: CountMemory::default(),
             source_work: TenantWork::default(),
             ranking_work: TenantWork::default(),
-            incident_notifier: IncidentNotifier::default(),
         }
     }
 
@@ -166,9 +162,9 @@ impl Database {
         self.connections.ping().await
     }
 
-    /// Subscribes to what this process records about the changes of an organization.
+    /// Subscribes to what is recorded about the changes and incidents of an organization.
     /// This replaces an earlier subscriber of that organization.
-    pub fn subscribe_to_changes(&self, tenant: Tenant) -> mpsc::Receiver<ChangeEntry> {
+    pub fn subscribe_to_changes(&self, tenant: Tenant) -> mpsc::Receiver<StreamEntry> {
         self.notifier.subscribe(tenant)
     }
 

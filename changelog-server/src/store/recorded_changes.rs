@@ -1,5 +1,5 @@
-//! Reads what happened to changes in the order in which it was recorded: that they were
-//! created and updated.
+//! Reads what happened to changes and incidents in the order in which it was recorded: that
+//! they were created and updated.
 //!
 //! That order is given by the ids of the entries of the activity log. The ids of the
 //! changes follow `occurred_at`, which may be long ago.
@@ -13,14 +13,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use changelog_core::ids::{first_uuid_at, time_of_uuid};
-use changelog_core::{Action, ActivityId, ChangeEvent, ChangeId, Differences, Timestamp};
+use changelog_core::{
+    Action, ActivityId, ChangeEvent, ChangeId, Differences, ResourceType, Timestamp,
+};
 use chrono::TimeDelta;
 use serde::Deserialize;
 use sqlx::QueryBuilder;
 use sqlx::types::{Json, Text, Uuid};
 
-use super::change_notifier::ChangeEntry;
+use super::change_notifier::StreamEntry;
 use super::engine::{Dialect, read};
+use super::incidents::RecordedIncident;
 use super::index::search::IndexTerms;
 use super::{Database, StoreError, Tenant};
 
@@ -32,27 +35,36 @@ const OVERLAP: Duration = Duration::from_mins(1);
 /// The number of entries that one statement reads; the statement repeats it.
 const MAX_ENTRIES: usize = 1_000;
 
-/// Entries about changes, in the order of the primary key. The caller selects by the
-/// action, so that one statement reads no more rows than its limit.
+/// Entries about changes or incidents, in the order of the primary key. The caller selects by
+/// the action, so that one statement reads no more rows than its limit.
 const SINCE: &str = "
 SELECT id, resource_id, action FROM activity
-WHERE organization_id = $1 AND resource_type = 'change' AND id >= $2
+WHERE organization_id = $1 AND resource_type = $3 AND id >= $2
 ORDER BY id LIMIT 1000";
 
 /// A batch of entries, ordered by id.
 #[derive(Debug)]
 pub struct EntryBatch {
     /// Those that streams send.
-    pub entries: Vec<ChangeEntry>,
+    pub entries: Vec<StreamEntry>,
     /// The id to read the next batch from; `None` when there are no more entries.
     pub next: Option<ActivityId>,
+}
+
+/// Something that happened.
+#[derive(Debug)]
+pub enum Recorded {
+    /// To a change.
+    Change(RecordedChange),
+    /// To an incident.
+    Incident(RecordedIncident),
 }
 
 /// Something that happened to a change.
 #[derive(Debug)]
 pub struct RecordedChange {
     /// The entry that records it.
-    pub entry: ChangeEntry,
+    pub entry: StreamEntry,
     /// The change.
     pub change: Arc<CurrentChange>,
     /// What an update changed, as JSON; `None` for a creation.
@@ -74,10 +86,25 @@ struct UpdateMetadata {
     changes: Differences,
 }
 
-impl RecordedChange {
+impl Recorded {
+    /// Returns the entry that records it.
+    pub(crate) fn entry(&self) -> StreamEntry {
+        match self {
+            Self::Change(recorded) => recorded.entry,
+            Self::Incident(recorded) => recorded.entry,
+        }
+    }
+
     /// Returns its size in memory, in bytes.
     pub(crate) fn size(&self) -> usize {
-        self.change.json.len() + self.differences.as_ref().map_or(0, String::len)
+        match self {
+            Self::Change(RecordedChange {
+                change,
+                differences,
+                ..
+            }) => change.json.len() + differences.as_ref().map_or(0, String::len),
+            Self::Incident(recorded) => recorded.json.len(),
+        }
     }
 }
 
@@ -98,39 +125,72 @@ pub(crate) fn time_of(id: ActivityId) -> Timestamp {
 }
 
 impl Database {
-    /// Reads a batch of entries about changes from an id onwards.
-    pub async fn change_entries_from(
+    /// Reads a batch of entries about changes and incidents from an id onwards.
+    pub async fn stream_entries_from(
         &self,
         tenant: Tenant,
         from: ActivityId,
     ) -> Result<EntryBatch, StoreError> {
-        let rows: Vec<(Uuid, Uuid, Text<Action>)> = read!(self.reader(tenant).await?, |db| {
-            sqlx::query_as(SINCE)
-                .bind(tenant.uuid())
-                .bind(from.0)
-                .fetch_all(&mut **db)
-        })?;
-        let last = rows.last().filter(|_| rows.len() >= MAX_ENTRIES);
-        let next = last.map(|(id, ..)| ActivityId(Uuid::from_u128(id.as_u128() + 1)));
-        let entry = |(id, change, Text(action)): (Uuid, Uuid, Text<Action>)| {
-            let event = ChangeEvent::of_action(&action)?;
-            Some(ChangeEntry {
-                id: id.into(),
-                change: change.into(),
-                event,
-            })
+        let mut batch = EntryBatch {
+            entries: Vec::new(),
+            next: None,
         };
-        let entries = rows.into_iter().filter_map(entry).collect();
-        Ok(EntryBatch { entries, next })
+        for resource in [ResourceType::Change, ResourceType::Incident] {
+            let rows: Vec<(Uuid, Uuid, Text<Action>)> = read!(self.reader(tenant).await?, |db| {
+                sqlx::query_as(SINCE)
+                    .bind(tenant.uuid())
+                    .bind(from.0)
+                    .bind(resource.as_str())
+                    .fetch_all(&mut **db)
+            })?;
+            let last = rows.last().filter(|_| rows.len() >= MAX_ENTRIES);
+            let next = last.map(|(id, ..)| ActivityId(Uuid::from_u128(id.as_u128() + 1)));
+            batch.next = batch.next.into_iter().chain(next).min();
+            let entry = |(id, change, Text(action)): (Uuid, Uuid, Text<Action>)| {
+                Some(StreamEntry {
+                    id: id.into(),
+                    resource: change,
+                    event: ChangeEvent::of_action(&resource, &action)?,
+                })
+            };
+            batch.entries.extend(rows.into_iter().filter_map(entry));
+        }
+        // Where one of both goes on, the other one is read again.
+        let next = batch.next;
+        let is_complete = |entry: &StreamEntry| next.is_none_or(|next| entry.id < next);
+        batch.entries.retain(is_complete);
+        batch.entries.sort_by_key(|entry| entry.id);
+        Ok(batch)
     }
 
-    /// Reads the changes of entries, without those that were deleted since.
-    pub async fn recorded_changes(
+    /// Reads the changes and incidents of entries, without changes that were deleted since.
+    pub async fn recorded(
         &self,
         tenant: Tenant,
-        entries: &[ChangeEntry],
+        entries: &[StreamEntry],
+    ) -> Result<Vec<Recorded>, StoreError> {
+        let (incidents, changes): (Vec<StreamEntry>, Vec<StreamEntry>) = entries
+            .iter()
+            .partition(|entry| entry.event == ChangeEvent::Incident);
+        let changes = self.recorded_changes(tenant, &changes).await?;
+        let mut recorded: Vec<Recorded> = changes.into_iter().map(Recorded::Change).collect();
+        for entry in incidents {
+            let incident = self.recorded_incident(tenant, entry).await?;
+            recorded.extend(incident.map(Recorded::Incident));
+        }
+        recorded.sort_by_key(|one| one.entry().id);
+        Ok(recorded)
+    }
+
+    async fn recorded_changes(
+        &self,
+        tenant: Tenant,
+        entries: &[StreamEntry],
     ) -> Result<Vec<RecordedChange>, StoreError> {
-        let ids: BTreeSet<ChangeId> = entries.iter().map(|entry| entry.change).collect();
+        let ids: BTreeSet<ChangeId> = entries.iter().map(|entry| entry.resource.into()).collect();
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
         let mut changes = HashMap::new();
         for (id, json) in self.changes_of(tenant, ids).await? {
             let terms =
@@ -144,13 +204,13 @@ impl Database {
             );
         }
         let mut differences = self.differences_of(tenant, entries).await?;
-        let recorded = |entry: &ChangeEntry| {
+        let recorded = |entry: &StreamEntry| {
             Some(RecordedChange {
                 entry: *entry,
-                change: Arc::clone(changes.get(&entry.change)?),
+                change: Arc::clone(changes.get(&entry.resource.into())?),
                 differences: match entry.event {
-                    ChangeEvent::Created => None,
                     ChangeEvent::Updated => Some(differences.remove(&entry.id)?),
+                    _ => None,
                 },
             })
         };
@@ -161,7 +221,7 @@ impl Database {
     async fn differences_of(
         &self,
         tenant: Tenant,
-        entries: &[ChangeEntry],
+        entries: &[StreamEntry],
     ) -> Result<HashMap<ActivityId, String>, StoreError> {
         let updates = entries
             .iter()

@@ -1,5 +1,5 @@
-//! Notifications between the servers of one PostgreSQL database: which changes a server
-//! has created and updated.
+//! Notifications between the servers of one PostgreSQL database: which changes and
+//! incidents a server has created and updated.
 //!
 //! They only make streams faster. Some are lost: while a connection is down, and when
 //! there are very many. Behind a pooler there are none. Each server reads the database
@@ -11,14 +11,14 @@
 use std::time::Duration;
 
 use backon::{BackoffBuilder, ExponentialBuilder};
-use changelog_core::{ActivityId, ChangeId};
+use changelog_core::ActivityId;
 use sqlx::postgres::PgListener;
 use sqlx::types::Uuid;
 use sqlx::{PgPool, Postgres};
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
-use super::change_notifier::ChangeEntry;
+use super::change_notifier::StreamEntry;
 use super::engine::{Engine, bounded};
 use super::{Database, StoreError, Tenant};
 
@@ -30,7 +30,7 @@ const NOTIFY: &str = "SELECT pg_notify($1, text) FROM unnest($2::text[]) AS text
 const SEND_INTERVAL: Duration = Duration::from_millis(50);
 /// The most entries that are sent together.
 const MAX_SENT_ENTRIES: usize = 1_024;
-/// How many entries one text has: 129 bytes each, of at most 7,999.
+/// How many entries one text has: 130 bytes each, of at most 7,999.
 const ENTRIES_PER_TEXT: usize = 60;
 /// After this time without any notification, a server sends itself one.
 const CHECK_INTERVAL: Duration = Duration::from_mins(1);
@@ -73,7 +73,7 @@ struct Exchange<'d> {
 }
 
 impl Exchange<'_> {
-    async fn send(&self, mut entries: mpsc::Receiver<(Tenant, ChangeEntry)>) {
+    async fn send(&self, mut entries: mpsc::Receiver<(Tenant, StreamEntry)>) {
         let mut batch = Vec::new();
         while entries.recv_many(&mut batch, MAX_SENT_ENTRIES).await > 0 {
             let texts = batch
@@ -165,29 +165,29 @@ impl Exchange<'_> {
     }
 }
 
-/// An entry as it is sent: organization, activity entry, change, event.
+/// An entry as it is sent: organization, activity entry, change or incident, event.
 type SentEntry<'t> = (Uuid, Uuid, Uuid, &'t str);
 
 /// Writes the name of the server, a space, and the entries as JSON.
-fn to_text(server: &str, entries: &[(Tenant, ChangeEntry)]) -> String {
+fn to_text(server: &str, entries: &[(Tenant, StreamEntry)]) -> String {
     let entries: Vec<SentEntry<'_>> = entries
         .iter()
         .map(|(tenant, entry)| {
             let event = entry.event.as_str();
-            (tenant.uuid(), entry.id.0, entry.change.0, event)
+            (tenant.uuid(), entry.id.0, entry.resource, event)
         })
         .collect();
     let json = serde_json::to_string(&entries).unwrap_or_default();
     format!("{server} {json}")
 }
 
-fn from_text(text: &str) -> Option<Vec<(Tenant, ChangeEntry)>> {
+fn from_text(text: &str) -> Option<Vec<(Tenant, StreamEntry)>> {
     let (_, json) = text.split_once(' ')?;
     let entries: Vec<SentEntry<'_>> = serde_json::from_str(json).ok()?;
-    let entry = |(organization, id, change, event): SentEntry<'_>| {
-        let entry = ChangeEntry {
+    let entry = |(organization, id, resource, event): SentEntry<'_>| {
+        let entry = StreamEntry {
             id: ActivityId(id),
-            change: ChangeId(change),
+            resource,
             event: event.parse().ok()?,
         };
         Some((Tenant(organization.into()), entry))
@@ -206,10 +206,10 @@ mod tests {
     #[test]
     fn entries_survive_the_text_and_fit_into_it() {
         let id = || Uuid::from_u128(rand::random());
-        let entry = || ChangeEntry {
+        let entry = || StreamEntry {
             id: ActivityId(id()),
-            change: ChangeId(id()),
-            event: ChangeEvent::Updated,
+            resource: id(),
+            event: ChangeEvent::Incident,
         };
         let entries: Vec<_> = (0..ENTRIES_PER_TEXT)
             .map(|_| (Tenant(id().into()), entry()))
@@ -218,7 +218,7 @@ mod tests {
         let text = to_text(&server, &entries);
         assert!(text.len() <= MAX_TEXT_BYTES, "{}", text.len());
         assert_eq!(from_text(&text), Some(entries));
-        let unknown = text.replace("updated", "deleted");
+        let unknown = text.replace("incident", "deleted");
         for text in ["", "server", "server [1]", "server [[\"\"]]", &unknown] {
             assert_eq!(from_text(text), None, "{text}");
         }

@@ -108,6 +108,10 @@ impl Fixture {
                 ),
                 200,
             ),
+            (
+                format!("/api/incidents?id={}&limit=2", &self.incident[..8]),
+                200,
+            ),
             (format!("/api/incidents/{}", self.incident), 200),
             ("/api/key".to_owned(), 200),
             ("/api/changes/upcoming".to_owned(), 200),

@@ -95,7 +95,8 @@ parameters! {
     /// Which events of a stream.
     Events = [
         words("events", "ChangeEvent", json!(ChangeEvent::WORDS),
-            "What to stream; `created` when absent. The other parameters compare the change in its present state"),
+            "What to stream; `created` when absent. The other parameters compare the change in its present state; \
+             incidents are selected by `service_id` and `environment` only"),
     ];
     /// What was affected, and how far to look back.
     Incident = [
@@ -119,6 +120,8 @@ parameters! {
     ];
     /// Which incidents.
     IncidentsPage = [
+        query("id", string().pattern(Some("^-*([0-9a-fA-F]-*){8,32}$")), "Only incidents whose id begins with this: 8 to 32 hexadecimal digits, with hyphens or without. The latest \
+             recorded come first"),
         query("status", named("IncidentStatus"), "Only open or only resolved incidents"),
         query("service_id", named("ServiceId"), "Only incidents of this service"),
         query("since", named("Timestamp"), "Only incidents that started at this time or later"),

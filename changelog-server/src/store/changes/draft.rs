@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::document;
 use super::row::{ChangeRow, facets};
 use crate::store::activity::{Entry, NewEntry};
-use crate::store::change_notifier::ChangeEntry;
+use crate::store::change_notifier::StreamEntry;
 use crate::store::idempotency::CreatedChange;
 use crate::store::index::search;
 use crate::store::index::sort_key;
@@ -103,10 +103,10 @@ impl Draft {
     }
 
     /// Returns the entry of the activity log that records it.
-    pub(super) fn creation_entry(&self) -> (Tenant, ChangeEntry) {
-        let entry = ChangeEntry {
+    pub(super) fn creation_entry(&self) -> (Tenant, StreamEntry) {
+        let entry = StreamEntry {
             id: self.activity_id,
-            change: self.change.id,
+            resource: self.change.id.0,
             event: ChangeEvent::Created,
         };
         (self.tenant, entry)

@@ -73,7 +73,6 @@ impl Tx {
         );
         let entry = entry(Action::Updated, &incident, metadata);
         self.record(tenant, actor, entry, now).await?;
-        self.notify_of_incident(tenant, incident.id);
         Ok(incident)
     }
 

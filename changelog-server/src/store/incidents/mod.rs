@@ -2,26 +2,27 @@
 
 mod alerts;
 mod cause;
-mod notifier;
 mod ranking;
+mod streamed;
 mod write;
 
+use changelog_core::ids::IdPrefix;
 use changelog_core::{
     ChangeId, Gap, Incident, IncidentFilter, IncidentId, IncidentStatus, IncidentSuspect,
     ServiceId, Timestamp,
 };
 use serde::{Deserialize, Serialize};
-use sqlx::FromRow;
 use sqlx::types::Uuid;
+use sqlx::{FromRow, QueryBuilder};
 
 use super::activity::clamped;
-use super::engine::read;
+use super::engine::{Dialect, PushValue, read};
 use super::{Database, StoreError, Tenant};
 
 pub use alerts::StoredAlert;
 pub(super) use alerts::{ALERTS_KEPT, PURGE as PURGE_ALERTS};
-pub(super) use notifier::IncidentNotifier;
 pub use ranking::{DueIncident, MAX_SUSPECTS, RankedSuspects};
+pub(super) use streamed::RecordedIncident;
 
 /// The suspects that an incident has in a list.
 pub const LISTED_SUSPECTS: usize = 3;
@@ -161,6 +162,9 @@ impl Database {
         tenant: Tenant,
         filter: &IncidentFilter,
     ) -> Result<Vec<Incident>, StoreError> {
+        if let Some(prefix) = &filter.id {
+            return self.of_prefix(tenant, prefix, filter).await;
+        }
         let after = match filter.before {
             Some(id) => Some(self.place_of(tenant, id).await?),
             None => None,
@@ -186,6 +190,20 @@ impl Database {
             incidents.append(&mut found);
         }
         Ok(incidents)
+    }
+
+    async fn of_prefix(
+        &self,
+        tenant: Tenant,
+        prefix: &IdPrefix,
+        filter: &IncidentFilter,
+    ) -> Result<Vec<Incident>, StoreError> {
+        let rows: Vec<Row> = read!(self.reader(tenant).await?, |db| async {
+            let mut query = select_of_prefix(tenant, prefix, filter);
+            let query = query.build_query_as().persistent(false);
+            query.fetch_all(&mut **db).await
+        })?;
+        listed(rows)
     }
 
     async fn of_status(
@@ -274,6 +292,41 @@ impl Database {
         })?;
         Ok(u64::try_from(count).unwrap_or_default())
     }
+}
+
+/// Selects the incidents whose id begins with a prefix, the latest recorded first.
+fn select_of_prefix<DB: Dialect>(
+    tenant: Tenant,
+    prefix: &IdPrefix,
+    filter: &IncidentFilter,
+) -> QueryBuilder<DB> {
+    let (first, last) = prefix.range();
+    let mut query = QueryBuilder::new(
+        "SELECT i.document, i.suspects, s.reference FROM incidents i \
+         LEFT JOIN services s ON s.organization_id = i.organization_id AND s.id = i.service_id \
+         WHERE i.organization_id = ",
+    );
+    DB::bind(&mut query, tenant.uuid().into());
+    query.push_value(" AND i.id >= ", first);
+    query.push_value(" AND i.id <= ", last);
+    if let Some(before) = filter.before {
+        query.push_value(" AND i.id < ", before.0);
+    }
+    if let Some(status) = &filter.status {
+        let is_open = i64::from(*status == IncidentStatus::Open);
+        query.push_value(" AND i.is_open = ", is_open);
+    }
+    if let Some(service) = filter.service_id {
+        query.push_value(" AND i.service_id = ", service.0);
+    }
+    if let Some(since) = filter.since {
+        query.push_value(" AND i.started_at >= ", since.millis());
+    }
+    if let Some(until) = filter.until {
+        query.push_value(" AND i.started_at < ", until.millis());
+    }
+    query.push_value(" ORDER BY i.id DESC LIMIT ", clamped(filter.limit));
+    query
 }
 
 fn listed(rows: Vec<Row>) -> Result<Vec<Incident>, StoreError> {

@@ -183,7 +183,7 @@ impl Tx {
                 .bind(from.millis())
         )?;
         if is_event {
-            self.notify_of_incident(tenant, incident.id);
+            self.notify_of_ranking(tenant, incident.id, now);
         }
         Ok(())
     }

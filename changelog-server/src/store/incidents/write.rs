@@ -129,7 +129,6 @@ impl Tx {
         self.record_incident_event(tenant, actor, kind, false, incident, now)
             .await?;
         self.rank_after_commit(tenant);
-        self.notify_of_incident(tenant, incident.id);
         Ok(())
     }
 
@@ -206,7 +205,6 @@ impl Tx {
         if is_due {
             self.rank_after_commit(tenant);
         }
-        self.notify_of_incident(tenant, incident.id);
         Ok(incident)
     }
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use changelog_core::limits::MIN_ID_PREFIX;
+use changelog_core::ids::IdPrefix;
 use changelog_core::text::words;
 use changelog_core::{
     Agent, Author, ChangeFilter, ChangeId, Environment, HostRef, MadeBy, RiskLevel, ServiceId,
@@ -200,11 +200,8 @@ impl ChangeMatcher {
 /// Returns the digits of a string that may be the id of a change or its beginning, with
 /// hyphens or without.
 fn id_prefix(text: &str) -> Option<String> {
-    let text = text.trim();
-    let digits: String = text.chars().filter(|c| *c != '-').collect();
-    let is_prefix = (MIN_ID_PREFIX..=32).contains(&digits.len())
-        && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
-    is_prefix.then(|| digits.to_ascii_lowercase())
+    let prefix: IdPrefix = text.parse().ok()?;
+    Some(prefix.digits().to_owned())
 }
 
 #[cfg(test)]
