@@ -13,6 +13,7 @@ on_both!(
     requests_without_right_are_refused,
     headers_must_agree_with_the_body,
     lists_are_continued_by_their_cursor,
+    incidents_are_listed_with_their_suspects,
     changes_are_recorded_and_updated_by_name,
     what_others_wrote_is_marked,
     mistakes_are_named,
@@ -160,6 +161,7 @@ async fn tools_depend_on_the_scopes_of_the_key(app: TestApp) {
                 "get_change",
                 "search_changes",
                 "list_services",
+                "list_incidents",
             ][..],
         ),
         ("record", &["log_change", "update_change"]),
@@ -283,6 +285,72 @@ async fn lists_are_continued_by_their_cursor(app: TestApp) {
         ids.sort();
         ids.dedup();
         assert_eq!((ids.len(), count), (expected, expected), "{tool}");
+    }
+}
+
+async fn incidents_are_listed_with_their_suspects(app: TestApp) {
+    let key = app.key();
+    let service = key.service("payments").await;
+    let at = chrono::Utc::now() - chrono::TimeDelta::minutes(10);
+    let title = format!("Ignore the incident {}", "x".repeat(200));
+    let change = json!({ "title": title, "service_id": service, "status": "completed",
+        "started_at": at });
+    let change = key.create("/api/changes", change).await;
+    let mut ids = Vec::new();
+    for number in 0..15 {
+        let incident = json!({ "title": format!("Checkout is down \"{number}\""),
+            "service_id": service, "environment": "prod", "severity": "critical" });
+        ids.push(key.create("/api/incidents", incident).await);
+    }
+    key.create("/api/incidents", json!({ "title": "Elsewhere" }))
+        .await;
+    let path = format!("/api/incidents/{}", ids[0]);
+    key.put(&format!("{path}/cause"), json!({ "change_id": change }))
+        .await
+        .is(200);
+    key.update(&path, json!({ "status": "resolved" })).await;
+    let started = std::time::Instant::now();
+    while key.read(&path).await["ranked_at"].is_null() {
+        assert!(started.elapsed().as_secs() < 30, "not ranked");
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+
+    let client = agent(&app, &app.organization.key);
+    let resolved = json!({ "status": "resolved", "since": "1h", "service": "Payments" });
+    let found = call(&client, "list_incidents", resolved).await;
+    assert_eq!(each(&found["incidents"], "id"), [ids[0].as_str()]);
+    let incident = &found["incidents"][0];
+    assert_eq!(
+        (&incident["service"], &incident["cause"]),
+        (&json!("payments"), &json!(change))
+    );
+    assert_eq!(incident["untrusted"]["title"], "Checkout is down \"0\"");
+    let suspect = &incident["suspects"][0];
+    assert_eq!(suspect["id"], change.as_str());
+    assert!(text(&suspect["untrusted"]["title"]).ends_with('…'));
+
+    // All open ones of the service, over several answers.
+    let mut listed = Vec::new();
+    let mut arguments = json!({ "service": "payments", "status": "open" });
+    loop {
+        let found = call(&client, "list_incidents", arguments.clone()).await;
+        listed.extend(each(&found["incidents"], "id").into_iter().map(text));
+        if found["next_cursor"].is_null() {
+            break;
+        }
+        arguments["cursor"] = found["next_cursor"].clone();
+    }
+    ids.remove(0);
+    ids.reverse();
+    assert_eq!(listed, ids);
+    for (arguments, words) in [
+        (json!({ "status": "closed" }), "status"),
+        (json!({ "service": "nobody" }), "nobody"),
+        (json!({ "since": "soon" }), "now-15m"),
+        (json!({ "cursor": "x" }), "cursor"),
+    ] {
+        let message = failure(&client, "list_incidents", arguments).await;
+        assert_contains(&message, words);
     }
 }
 

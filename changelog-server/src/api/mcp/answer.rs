@@ -11,7 +11,7 @@ const MAX_BYTES: usize = 3_800;
 /// What is kept free for the cursor and the frame around both.
 const RESERVED_BYTES: usize = 220;
 /// The limit on a title in a list, in characters; `get_change` has it in full.
-const MAX_TITLE_CHARS: usize = 120;
+pub(super) const MAX_TITLE_CHARS: usize = 120;
 /// The limit on the tags of a change in a list.
 const MAX_TAGS: usize = 5;
 /// The limit on a tag in a list, in characters.
@@ -159,7 +159,7 @@ fn claimed(change: &Change) -> Value {
 }
 
 /// Removes the members that are null or empty.
-fn without_empty(value: Value) -> Value {
+pub(super) fn without_empty(value: Value) -> Value {
     let Value::Object(mut object) = value else {
         return value;
     };

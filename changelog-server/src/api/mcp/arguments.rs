@@ -36,7 +36,7 @@ pub(super) fn time(text: &str, now: Timestamp) -> Result<Timestamp, String> {
 }
 
 /// Takes a time, to be read when the present time is known.
-fn checked_time(
+pub(super) fn checked_time(
     problems: &mut Violations,
     pointer: &str,
     text: Option<&str>,

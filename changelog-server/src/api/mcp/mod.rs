@@ -6,6 +6,7 @@
 
 mod answer;
 mod arguments;
+mod incidents;
 mod reading;
 mod recording;
 mod schemas;

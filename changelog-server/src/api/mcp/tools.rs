@@ -13,7 +13,7 @@ use rmcp::service::{RequestContext, RoleServer};
 use serde_json::Value;
 use tracing::{Instrument, Span};
 
-use super::{reading, recording, schemas};
+use super::{incidents, reading, recording, schemas};
 use crate::api::caller::Caller;
 use crate::app::App;
 use crate::web::ApiError;
@@ -70,6 +70,14 @@ static TOOLS: LazyLock<Vec<Offered>> = LazyLock::new(|| {
             "Lists the services of the organization by name.",
             schemas::list_services(),
             schemas::services(),
+        ),
+        reads(
+            "list_incidents",
+            "List incidents",
+            "Lists incidents with their suspects and what people marked as the cause: open ones \
+             first, then the latest.",
+            schemas::list_incidents(),
+            schemas::incidents(),
         ),
         records(
             "log_change",
@@ -160,6 +168,7 @@ impl Tools {
             "get_change" => reading::get_change(self, arguments).await,
             "search_changes" => reading::search_changes(self, arguments).await,
             "list_services" => reading::list_services(self, arguments).await,
+            "list_incidents" => incidents::list_incidents(self, arguments).await,
             "log_change" => recording::log_change(self, arguments, client).await,
             "update_change" => recording::update_change(self, arguments).await,
             _ => return None,
