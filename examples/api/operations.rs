@@ -296,7 +296,7 @@ pub(super) async fn update_service(client: &Client, id: ServiceId) -> Result<(),
 // curl -s "$CHLOG_URL/api/incidents?status=open" \
 //   -H "x-api-key: $CHLOG_API_KEY"
 // ## chlog
-// chlog api incidents
+// chlog incident list --status open
 // ## Rust
 pub(super) async fn list_incidents(client: &Client) -> Result<(), Error> {
     let open = client.incidents().list().status(IncidentStatus::Open);
@@ -314,7 +314,8 @@ pub(super) async fn list_incidents(client: &Client) -> Result<(), Error> {
 //   -d '{"title": "Checkout returns 502", "severity": "critical",
 //        "service_name": "payments", "environment": "prod"}'
 // ## chlog
-// None: `chlog` has no command for incidents yet.
+// chlog incident open "Checkout returns 502" \
+//   --severity critical --service payments --environment prod
 // ## Rust
 pub(super) async fn create_incident(client: &Client) -> Result<(), Error> {
     let incident = client
@@ -333,7 +334,7 @@ pub(super) async fn create_incident(client: &Client) -> Result<(), Error> {
 // curl -s "$CHLOG_URL/api/incidents/$ID" \
 //   -H "x-api-key: $CHLOG_API_KEY"
 // ## chlog
-// chlog api "incidents/$ID"
+// chlog incident show "$ID"
 // ## Rust
 pub(super) async fn get_incident(client: &Client, id: IncidentId) -> Result<(), Error> {
     let incident = client.incidents().get(id).await?;
@@ -350,7 +351,7 @@ pub(super) async fn get_incident(client: &Client, id: IncidentId) -> Result<(), 
 //   -H 'content-type: application/json' \
 //   -d '{"status": "resolved"}'
 // ## chlog
-// None: `chlog` has no command for incidents yet.
+// chlog incident resolve "$ID"
 // ## Rust
 pub(super) async fn update_incident(client: &Client, id: IncidentId) -> Result<(), Error> {
     let incident = client.incidents().resolve(id).await?;
@@ -365,7 +366,7 @@ pub(super) async fn update_incident(client: &Client, id: IncidentId) -> Result<(
 //   -H 'content-type: application/json' \
 //   -d '{"change_id": null, "none_of_these": true}'
 // ## chlog
-// None: `chlog` has no command for incidents yet.
+// chlog incident cause "$ID" --none
 // ## Rust
 pub(super) async fn mark_cause(
     client: &Client,

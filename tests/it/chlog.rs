@@ -11,6 +11,7 @@ mod hostile_repository;
 mod import;
 mod import_formats;
 mod import_git;
+mod incidents;
 mod list;
 mod log;
 mod log_context;

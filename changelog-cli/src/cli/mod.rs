@@ -10,19 +10,23 @@ use clap::builder::Styles;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use anstyle::AnsiColor;
-use changelog_core::{Change, ChangeCreated, HistoryEntry, Host, Service, Status, Suspect};
+use changelog_core::{
+    Change, ChangeCreated, HistoryEntry, Host, Incident, Service, Status, Suspect,
+};
 
 use crate::base::debug;
 use crate::base::failure::{Failure, Outcome, silence_notes};
 use crate::commands::auth::{AuthCommand, ProfileRow};
+use crate::commands::incident::IncidentCommand;
 use crate::commands::spool::SpoolCommand;
 use crate::commands::{
-    api, around, auth, completions, doctor, export, health, history, host, import, list, log, man,
-    mcp, run, service, show, spool, terraform, upcoming, update, watch,
+    api, around, auth, completions, doctor, export, health, history, host, import, incident, list,
+    log, man, mcp, run, service, show, spool, terraform, upcoming, update, watch,
 };
 use crate::environment::app::App;
 use crate::environment::global::Global;
 use crate::output::Output;
+use crate::output::format::Format;
 use crate::output::record::column_names;
 use crate::output::watched::Watched;
 use crate::recording::spool::delivery::Delivery;
@@ -64,6 +68,9 @@ pub(crate) enum Command {
     Watch(watch::WatchArgs),
     /// Rank recent changes by how likely they caused an incident
     Around(around::AroundArgs),
+    /// Open, resolve, list and show incidents, and mark their cause
+    #[command(subcommand)]
+    Incident(incident::IncidentCommand),
     /// Show a change in full
     Show(show::ShowArgs),
     /// Show what was done to a change, when and by whom
@@ -130,6 +137,10 @@ impl Command {
         matches!(self, Self::Run(_) | Self::Terraform(_))
     }
 
+    fn writes_markdown(&self) -> bool {
+        matches!(self, Self::Incident(IncidentCommand::Show(_)))
+    }
+
     /// Returns the columns of the records that the command prints; `None` if it prints
     /// none, or must not fail because of a wrong one.
     fn columns(&self) -> Option<Vec<&'static str>> {
@@ -142,7 +153,7 @@ impl Command {
             Self::List(_) | Self::Upcoming(_) | Self::Show(_) | Self::Export(_) => {
                 column_names::<Change>()
             }
-            Self::Watch(args) if args.updates => column_names::<Watched>(),
+            Self::Watch(args) if args.updates || args.incidents => column_names::<Watched>(),
             Self::Watch(_) => column_names::<Change>(),
             Self::Around(_) => column_names::<Suspect>(),
             Self::History(_) => column_names::<HistoryEntry>(),
@@ -152,6 +163,7 @@ impl Command {
             | Self::Start(_)
             | Self::Done(_)
             | Self::Rollback(_) => or_queued(column_names::<Change>()),
+            Self::Incident(_) => column_names::<Incident>(),
             Self::Service(_) => column_names::<Service>(),
             Self::Host(_) => column_names::<Host>(),
             Self::Spool(SpoolCommand::Status) => column_names::<SpoolItem>(),
@@ -174,6 +186,11 @@ pub(crate) async fn run(cli: Cli) -> Outcome<ExitCode> {
              and --columns cannot be used",
         )
         .hint("`chlog show $CHLOG_CHANGE_ID --json` prints the recorded change"));
+    }
+    if flags.chosen_format() == Some(Format::Md) && !cli.command.writes_markdown() {
+        return Err(Failure::usage(
+            "--format md: only `chlog incident show` writes Markdown",
+        ));
     }
     if let Some(columns) = cli.command.columns() {
         flags.check_columns(&columns)?;
@@ -213,6 +230,7 @@ async fn dispatch(app: &mut App, command: Command) -> Outcome {
         Command::Watch(args) => watch::run(app, args).await,
         Command::Around(args) => around::run(app, args).await,
         Command::Show(args) => show::run(app, &args).await,
+        Command::Incident(command) => incident::run(app, command).await,
         Command::History(args) => history::run(app, &args).await,
         Command::Update(args) => update::run(app, *args).await,
         Command::Note(args) => update::add_note(app, args).await,

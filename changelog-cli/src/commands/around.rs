@@ -2,7 +2,7 @@
 //! first.
 
 use changelog_core::limits::{DEFAULT_SUSPECTS, MAX_SUSPECTS};
-use changelog_core::{Around, Coverage, Environment, Gap, Host, Service, Timestamp};
+use changelog_core::{Around, Coverage, Environment, Host, Service, Timestamp};
 use clap::Args;
 
 use crate::base::failure::Outcome;
@@ -11,9 +11,11 @@ use crate::base::time::{self, TimeArg};
 use crate::environment::app::App;
 use crate::input::complete;
 use crate::input::flags::{environment, whole_number};
+use crate::input::incident_ref::IncidentRef;
 use crate::input::names::resolve_filter;
 use crate::output::Output;
 use crate::output::format::Format;
+use crate::output::incidents::missing;
 
 /// The number of services that are listed.
 const MAX_SERVICES: usize = 10;
@@ -32,6 +34,15 @@ pub(crate) struct AroundArgs {
         default_value = "now"
     )]
     at: TimeArg,
+    /// Incident whose start, service and environment are the question: its ID, or the
+    /// beginning of it
+    #[arg(
+        long,
+        value_name = "ID",
+        conflicts_with_all = ["at", "service", "environment"],
+        add = complete::incidents()
+    )]
+    incident: Option<IncidentRef>,
     /// Affected service
     #[arg(long, value_name = "NAME|ID", add = complete::services())]
     service: Option<String>,
@@ -88,7 +99,18 @@ pub(crate) async fn run(app: &mut App, args: AroundArgs) -> Outcome {
     if let Some(environment) = args.environment {
         request = request.environment(environment);
     }
-    let is_open = args.service.is_none() && args.host.is_none();
+    let mut is_open = args.service.is_none() && args.host.is_none();
+    if let Some(named) = args.incident {
+        let incident = client.incidents().get(named.find(&client).await?).await?;
+        is_open &= incident.service_id.is_none();
+        request = request.at(incident.started_at);
+        if let Some(service) = incident.service_id {
+            request = request.service(service);
+        }
+        if let Some(environment) = incident.environment {
+            request = request.environment(environment);
+        }
+    }
     if let Some(id) = resolve_filter::<Service>(&client, args.service.as_deref()).await? {
         request = request.service(id);
     }
@@ -129,17 +151,6 @@ pub(crate) async fn run(app: &mut App, args: AroundArgs) -> Outcome {
         return Ok(());
     }
     app.output.records(&around.data)
-}
-
-/// Says that changes of a source may be missing.
-fn missing(gap: &Gap) -> String {
-    let Gap { name, since, until } = gap;
-    match until {
-        None => format!("{name} has been silent since {since}: its changes may be missing"),
-        Some(until) => {
-            format!("{name} was silent from {since} to {until}: its changes may be missing")
-        }
-    }
 }
 
 /// Says what was heard from, and when, so that "no changes" can be trusted.

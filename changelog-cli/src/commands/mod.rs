@@ -10,6 +10,7 @@ pub(crate) mod health;
 pub(crate) mod history;
 pub(crate) mod host;
 pub(crate) mod import;
+pub(crate) mod incident;
 pub(crate) mod list;
 pub(crate) mod log;
 pub(crate) mod man;

@@ -3,13 +3,11 @@
 use std::str::FromStr;
 
 use changelog_core::ChangeId;
+use changelog_core::ids::IdPrefix;
 use changelog_core::limits::MIN_ID_PREFIX;
-use uuid::Uuid;
 
 /// The name of the change that this user recorded or updated last.
 pub(crate) const LAST: &str = "@last";
-/// The hexadecimal digits of an ID.
-const ID_DIGITS: usize = 32;
 
 /// A change as a user names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,26 +27,26 @@ impl FromStr for ChangeRef {
         if text == LAST {
             return Ok(Self::Last);
         }
-        // The address of its page, as commands print it.
-        let text = match text.split_once("://") {
-            Some((_, address)) => address
-                .trim_end_matches('/')
-                .rsplit('/')
-                .next()
-                .unwrap_or(text),
-            None => text,
-        };
-        let digits: String = text.chars().filter(|c| *c != '-').collect();
-        let is_hexadecimal = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
-        if !is_hexadecimal || !(MIN_ID_PREFIX..=ID_DIGITS).contains(&digits.len()) {
-            return Err(format!(
+        let prefix: IdPrefix = without_address(text).parse().map_err(|_| {
+            format!(
                 "must be the ID of a change, at least its first {MIN_ID_PREFIX} digits, or {LAST}"
-            ));
-        }
-        Ok(match Uuid::try_parse(&digits) {
-            Ok(id) => Self::Id(id.into()),
-            Err(_) => Self::Prefix(digits.to_ascii_lowercase()),
+            )
+        })?;
+        Ok(match prefix.whole() {
+            Some(id) => Self::Id(id.into()),
+            None => Self::Prefix(prefix.to_string()),
         })
+    }
+}
+
+/// Returns the end of the address of a page, as commands print it; other texts as they are.
+pub(super) fn without_address(text: &str) -> &str {
+    match text.split_once("://") {
+        Some((_, address)) => {
+            let mut parts = address.trim_end_matches('/').rsplit('/');
+            parts.next().unwrap_or(text)
+        }
+        None => text,
     }
 }
 

@@ -1,4 +1,4 @@
-//! Completions of service names, host names and change ids.
+//! Completions of service names, host names, and the ids of changes and incidents.
 //!
 //! Names are cached for ten minutes. If they are older, another process fetches
 //! new ones, and the shell waits for it as long as the delay is not noticeable; a
@@ -16,8 +16,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use changelog_client::{ChangeQuery, Client, RetryPolicy};
-use changelog_core::Status;
 use changelog_core::text::printable;
+use changelog_core::{IncidentStatus, Status};
 use clap::ValueEnum;
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use clap_complete::env::CompleteEnv;
@@ -43,7 +43,7 @@ const COMPLETION_TIMEOUT: Duration = Duration::from_millis(250);
 const FETCH_WAIT: Duration = Duration::from_millis(200);
 /// How long the fetching process may take.
 const REFRESH_TIMEOUT: Duration = Duration::from_secs(5);
-/// How many changes are offered.
+/// How many changes or incidents are offered.
 const OFFERED_CHANGES: u64 = 25;
 /// The longest title next to an id, in characters.
 const MAX_HELP_TITLE: usize = 60;
@@ -59,6 +59,8 @@ enum Kind {
     Hosts,
     Changes,
     OpenChanges,
+    Incidents,
+    OpenIncidents,
 }
 
 impl Kind {
@@ -67,7 +69,7 @@ impl Kind {
         match self {
             Self::Services | Self::Hosts => 10 * 60 * 1000,
             // Short, so that a change can be named right after it was recorded.
-            Self::Changes | Self::OpenChanges => 5 * 1000,
+            Self::Changes | Self::OpenChanges | Self::Incidents | Self::OpenIncidents => 5 * 1000,
         }
     }
 }
@@ -90,6 +92,16 @@ pub(crate) fn changes() -> ArgValueCandidates {
 /// Offers the ids of the newest changes that are planned or in progress.
 pub(crate) fn open_changes() -> ArgValueCandidates {
     ArgValueCandidates::new(|| offer(Kind::OpenChanges))
+}
+
+/// Offers the ids of incidents, with their titles: open ones, then the latest.
+pub(crate) fn incidents() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| offer(Kind::Incidents))
+}
+
+/// Offers the ids of open incidents.
+pub(crate) fn open_incidents() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| offer(Kind::OpenIncidents))
 }
 
 /// Completes for a shell, or fetches names, if this process was started for
@@ -230,16 +242,20 @@ async fn fetch(client: &Client, kind: Kind) -> Option<Vec<Value>> {
                 .send()
                 .await
                 .ok()?;
-            let value = |change: changelog_core::Change| Value {
-                value: change.id.to_string(),
-                help: Some(
-                    one_line(&change.title)
-                        .chars()
-                        .take(MAX_HELP_TITLE)
-                        .collect(),
-                ),
-            };
-            page.data.into_iter().map(value).collect()
+            let changes = page.data.into_iter();
+            changes
+                .map(|one| Value::titled(&one.id, &one.title))
+                .collect()
+        }
+        Kind::Incidents | Kind::OpenIncidents => {
+            let mut list = client.incidents().list().limit(OFFERED_CHANGES);
+            if kind == Kind::OpenIncidents {
+                list = list.status(IncidentStatus::Open);
+            }
+            let incidents = list.send().await.ok()?.into_iter();
+            incidents
+                .map(|one| Value::titled(&one.id, &one.title))
+                .collect()
         }
     };
     Some(values.into_iter().filter(is_plain).collect())
@@ -312,6 +328,13 @@ struct Value {
 impl Value {
     fn bare(value: String) -> Self {
         Self { value, help: None }
+    }
+
+    fn titled(id: &impl ToString, title: &str) -> Self {
+        Self {
+            value: id.to_string(),
+            help: Some(one_line(title).chars().take(MAX_HELP_TITLE).collect()),
+        }
     }
 }
 

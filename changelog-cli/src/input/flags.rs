@@ -6,8 +6,8 @@ use std::ops::RangeInclusive;
 use changelog_core::change::fields::{FIELDS, FieldKind, Optional, ShortText};
 use changelog_core::limits::{MAX_TITLE_CHARS, MIN_TITLE_CHARS};
 use changelog_core::{
-    Agent, AgentMode, ChangePatch, Environment, Invalid, Link, MadeBy, NewChange, Outcome,
-    RiskLevel, SourceKind, Status,
+    Agent, AgentMode, ChangePatch, Environment, IncidentStatus, Invalid, Link, MadeBy, NewChange,
+    Outcome, RiskLevel, Severity, SourceKind, Status,
 };
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
@@ -154,6 +154,16 @@ pub(crate) fn risk() -> impl TypedValueParser<Value = RiskLevel> {
 /// Parses an environment, in any case.
 pub(crate) fn environment() -> impl TypedValueParser<Value = Environment> {
     PossibleValuesParser::new(Environment::WORDS).try_map(|word| word.to_lowercase().parse())
+}
+
+/// Parses how bad an incident is, in any case.
+pub(crate) fn severity() -> impl TypedValueParser<Value = Severity> {
+    PossibleValuesParser::new(Severity::WORDS).try_map(|word| word.to_lowercase().parse())
+}
+
+/// Parses the status of an incident, in any case.
+pub(crate) fn incident_status() -> impl TypedValueParser<Value = IncidentStatus> {
+    PossibleValuesParser::new(IncidentStatus::WORDS).try_map(|word| word.to_lowercase().parse())
 }
 
 /// Parses what made a change, in any case.

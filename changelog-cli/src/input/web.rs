@@ -31,6 +31,11 @@ impl WebArgs {
 
 /// Returns the address of a change in the dashboard.
 pub(crate) fn url(app: &App, id: ChangeId) -> Outcome<String> {
+    Ok(format!("{}/changes/{id}", server(app)?))
+}
+
+/// Returns the address of the dashboard, without a slash at its end.
+pub(crate) fn server(app: &App) -> Outcome<String> {
     let server = app.url()?.value.trim();
-    Ok(format!("{}/changes/{id}", server.trim_end_matches('/')))
+    Ok(server.trim_end_matches('/').to_owned())
 }

@@ -1,7 +1,7 @@
-//! The colors of risk levels and statuses.
+//! The colors of risk levels, statuses and severities.
 
 use anstyle::AnsiColor;
-use changelog_core::{RiskLevel, Status};
+use changelog_core::{RiskLevel, Severity, Status};
 use comfy_table::Color;
 
 use crate::base::text::one_line;
@@ -21,6 +21,14 @@ pub(super) fn status_color(status: &Status) -> Color {
         Status::InProgress => Color::DarkCyan,
         Status::Completed => Color::DarkGreen,
         Status::RolledBack => Color::DarkRed,
+        _ => Color::Reset,
+    }
+}
+
+pub(super) fn severity_color(severity: &Severity) -> Color {
+    match severity {
+        Severity::Critical => Color::DarkRed,
+        Severity::Warning => Color::DarkYellow,
         _ => Color::Reset,
     }
 }

@@ -12,7 +12,7 @@ use super::colors::{colored, risk_color, status_color};
 use crate::base::text::one_line;
 use crate::base::time::{duration, relative};
 
-const BOLD: Style = Style::new().bold();
+pub(super) const BOLD: Style = Style::new().bold();
 
 /// Formats a change in full; `url` is the address of its page.
 /// `updated_by` made the newest update.
@@ -166,7 +166,7 @@ pub(crate) fn host(host: &Host, now: Timestamp) -> String {
     text
 }
 
-fn titled(title: &str, fields: &[(&str, String)]) -> String {
+pub(super) fn titled(title: &str, fields: &[(&str, String)]) -> String {
     let mut text = format!("{BOLD}{}{BOLD:#}\n", one_line(title));
     let widest = fields.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     for (name, value) in fields {
@@ -183,7 +183,7 @@ fn section(text: &mut String, heading: &str, content: Option<&str>) {
     }
 }
 
-fn exact(at: Timestamp, now: Timestamp) -> String {
+pub(super) fn exact(at: Timestamp, now: Timestamp) -> String {
     format!("{at} ({})", relative(at, now))
 }
 

@@ -140,12 +140,13 @@ pub(super) fn unknown(noun: &str, name: &str, known: &[&str]) -> String {
 
 /// The fields of all records and reports, for `--json=FIELDS`.
 const FIELDS: &str = "\
-    action agent already_there at by change changes checks color commit committed_at created_at \
-    created_by db depends_on description ended_at entries environment error event fqdn host_id \
-    host_ref hostname id impact imported ip_address kept_at key key_fingerprint key_source \
+    action agent already_there at by cause cause_change_id change changes checks color commit \
+    committed_at created_at created_by db depends_on description ended_at entries environment error event first_suspects fqdn gaps \
+    host_id host_ref hostname id impact imported ip_address kept_at key key_fingerprint key_source \
     key_state latency_ms links name occurred_at on_behalf_of organization organization_id os \
-    outcome platform profile reason reasons rejected rejected_file risk_level roles \
-    scheduled_for score service service_id service_ids services source started_at state status tags \
+    outcome platform profile ranked_at reason reasons rejected rejected_file resolved_at risk_level \
+    roles scheduled_for score service service_id service_ids services severity source started_at \
+    state status suspects tags \
     title updated_at updated_by url url_source works";
 
 #[cfg(test)]

@@ -18,4 +18,6 @@ pub(crate) enum Format {
     Yaml,
     /// IDs only, one per line
     Ids,
+    /// Markdown; only of `incident show`
+    Md,
 }

@@ -73,7 +73,7 @@ impl Output {
                 }
                 self.csv(cells)
             }
-            Format::Table | Format::Ids => self.write(&format!("{}\n", record.id())),
+            Format::Table | Format::Md | Format::Ids => self.write(&format!("{}\n", record.id())),
         }
     }
 

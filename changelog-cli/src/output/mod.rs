@@ -10,10 +10,12 @@ pub(crate) mod fitted;
 pub(crate) mod flags;
 pub(crate) mod format;
 pub(crate) mod history;
+pub(crate) mod incidents;
 mod json;
 mod lists;
 mod pager;
 pub(crate) mod plain;
+pub(crate) mod post_mortem;
 pub(crate) mod record;
 mod transform;
 pub(crate) mod watched;
@@ -66,7 +68,8 @@ impl Output {
             (None, Some(template)) => Some(Transform::template(template)?),
             (None, None) => None,
         };
-        let format = match (flags.chosen_format(), &transform) {
+        let chosen = flags.chosen_format();
+        let format = match (chosen, &transform) {
             (Some(format @ (Format::Json | Format::Ndjson)), Some(_)) => format,
             (Some(_), Some(_)) => {
                 return Err(Failure::usage(
@@ -83,7 +86,7 @@ impl Output {
             ));
         }
         let mut output = Self::with_format(format);
-        output.is_chosen = flags.chosen_format().is_some();
+        output.is_chosen = chosen.is_some();
         output.fields = flags.fields();
         output.columns = columns;
         output.transform = transform;
@@ -155,7 +158,7 @@ impl Output {
     /// format. It has no IDs.
     pub(crate) fn json(&mut self, value: &impl Serialize) -> Outcome {
         match self.format {
-            Format::Table | Format::Json | Format::Yaml => self.document(value),
+            Format::Table | Format::Md | Format::Json | Format::Yaml => self.document(value),
             Format::Ndjson => self.line(value),
             Format::Csv => {
                 let value = serde_json::to_value(value).map_err(encode_failure)?;
@@ -182,7 +185,9 @@ impl Output {
             None => std::slice::from_ref(response),
         };
         match self.format {
-            Format::Table | Format::Json | Format::Yaml | Format::Csv => self.document(response),
+            Format::Table | Format::Md | Format::Json | Format::Yaml | Format::Csv => {
+                self.document(response)
+            }
             Format::Ndjson => {
                 for record in records {
                     self.line(record)?;
@@ -226,7 +231,7 @@ impl Output {
                 self.note(&format!("no {}", T::PLURAL));
                 Ok(())
             }
-            Format::Table => self.table(records, usual),
+            Format::Table | Format::Md => self.table(records, usual),
             Format::Json | Format::Yaml => self.document(&Data { data: records }),
             Format::Ndjson | Format::Csv | Format::Ids => {
                 self.begin::<T>()?;
@@ -241,7 +246,7 @@ impl Output {
     /// Writes a page of changes.
     pub(crate) fn page(&mut self, page: &Page<Change>) -> Outcome {
         match self.format {
-            Format::Table => self.changes(page),
+            Format::Table | Format::Md => self.changes(page),
             Format::Json | Format::Yaml => self.document(page),
             Format::Ndjson | Format::Csv | Format::Ids => self.records(&page.data),
         }

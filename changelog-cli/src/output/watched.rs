@@ -1,9 +1,9 @@
-//! What `chlog watch` prints: changes that were recorded and updated.
+//! What `chlog watch` prints: changes that were recorded and updated, and incidents.
 
 use std::fmt::Write;
 
 use changelog_client::WatchedChange;
-use changelog_core::{Change, ChangeEvent, Differences, Environment, Timestamp, csv};
+use changelog_core::{Change, ChangeEvent, Differences, Environment, Incident, Timestamp, csv};
 use chrono::Local;
 use serde::Serialize;
 use unicode_width::UnicodeWidthStr;
@@ -56,6 +56,28 @@ impl Watched {
             changes,
         }
     }
+}
+
+/// An incident that was opened or changed.
+#[derive(Serialize)]
+pub(crate) struct WatchedIncident {
+    event: ChangeEvent,
+    #[serde(flatten)]
+    incident: Incident,
+}
+
+impl From<Incident> for WatchedIncident {
+    fn from(incident: Incident) -> Self {
+        Self {
+            event: ChangeEvent::Incident,
+            incident,
+        }
+    }
+}
+
+impl Record for WatchedIncident {
+    const PLURAL: &'static str = Incident::PLURAL;
+    const COLUMNS: &'static [&'static str] = Incident::COLUMNS;
 }
 
 impl Record for Watched {
@@ -113,54 +135,107 @@ pub(crate) fn line_of_change(change: &Change, width: Option<u16>) -> String {
     line_at(change, change.effective_at(), &change.title, width)
 }
 
-/// Formats a change on one line, for an endless list: columns of fixed width first.
+/// Formats what happened to an incident on one line, with the first suspect or the cause.
+pub(crate) fn line_of_incident(watched: &WatchedIncident, width: Option<u16>) -> String {
+    let incident = &watched.incident;
+    let title = one_line(&incident.title);
+    let mut title = format!("incident ({}): {title}", incident.severity);
+    let cause = incident
+        .cause
+        .as_ref()
+        .and_then(|cause| cause.title.as_deref());
+    let suspect = incident.suspects.first().map(|one| &*one.change.title);
+    let notes = [("cause", cause), ("suspect", suspect)];
+    if let Some((name, note)) = notes
+        .into_iter()
+        .find_map(|(name, note)| Some((name, note?)))
+    {
+        let _ = write!(title, "  ({name}: {})", one_line(note));
+    }
+    let line = Line {
+        id: incident.id.to_string(),
+        risk: String::new(),
+        status: format!("{:<11}", incident.status),
+        environment: incident.environment.as_ref(),
+        target: incident
+            .service
+            .iter()
+            .map(|service| &*service.name)
+            .collect(),
+        title,
+    };
+    line.at(incident.updated_at, width)
+}
+
+/// Formats a change on one line.
 fn line_at(change: &Change, at: Timestamp, title: &str, width: Option<u16>) -> String {
-    let has = |nth: usize| width.is_none_or(|width| width >= WIDTHS[nth]);
-    let at = at.to_datetime().with_timezone(&Local);
-    let at = at.format(if has(1) {
-        "%Y-%m-%d %H:%M:%S"
-    } else {
-        "%H:%M:%S"
-    });
-    let id = change.id.to_string();
-    let id = width.map_or(id.as_str(), |_| prefix(&id, ID_CHARS));
-    let mut line = format!("{at}  {id}  ");
-    if has(0) {
-        let risk = format!("{:<6}", change.risk_level);
-        let status = format!("{:<11}", change.status_label());
-        line.push_str(&colored(&risk, risk_color(&change.risk_level)));
-        line.push_str("  ");
-        line.push_str(&colored(&status, status_color(&change.status)));
-        line.push_str("  ");
-    }
-    if has(1) {
-        let environment = change.environment.as_ref().map(Environment::as_str);
-        let environment = one_line(environment.unwrap_or_default());
+    let service = change.service.as_ref().map(|service| &*service.name);
+    let host = change.host_ref.as_ref().map(|host| &*host.hostname);
+    let risk = format!("{:<6}", change.risk_level);
+    let status = format!("{:<11}", change.status_label());
+    let line = Line {
+        id: change.id.to_string(),
+        risk: colored(&risk, risk_color(&change.risk_level)),
+        status: colored(&status, status_color(&change.status)),
+        environment: change.environment.as_ref(),
+        target: service.into_iter().chain(host).collect(),
+        title: one_line(title),
+    };
+    line.at(at, width)
+}
+/// A line of an endless list.
+struct Line<'a> {
+    id: String,
+    /// The risk level and the status, as wide as their columns; or nothing.
+    risk: String,
+    status: String,
+    environment: Option<&'a Environment>,
+    /// The service and the host.
+    target: Vec<&'a str>,
+    title: String,
+}
+
+impl Line<'_> {
+    /// Formats the line: columns of fixed width first.
+    fn at(&self, at: Timestamp, width: Option<u16>) -> String {
+        let has = |nth: usize| width.is_none_or(|width| width >= WIDTHS[nth]);
+        let at = at.to_datetime().with_timezone(&Local);
+        let at = at.format(if has(1) {
+            "%Y-%m-%d %H:%M:%S"
+        } else {
+            "%H:%M:%S"
+        });
+        let id = width.map_or(&*self.id, |_| prefix(&self.id, ID_CHARS));
+        let mut line = format!("{at}  {id}  ");
         // Writing to a string cannot fail.
-        let _ = write!(line, "{environment:<7}  ");
-    }
-    if has(2) {
-        let service = change.service.as_ref().map(|service| &*service.name);
-        let host = change.host_ref.as_ref().map(|host| &*host.hostname);
-        let target: Vec<&str> = service.into_iter().chain(host).collect();
-        let target = one_line(&target.join("/"));
-        let target = width.map_or(target.clone(), |_| cut(&target, 16));
-        let _ = write!(line, "{target:<16}  ");
-    }
-    let title = one_line(title);
-    match width {
-        Some(width) => {
-            let used = anstream::adapter::strip_str(&line).to_string().width();
-            line.push_str(&cut(&title, usize::from(width).saturating_sub(used)));
+        if has(0) {
+            let _ = write!(line, "{:<6}  {}  ", self.risk, self.status);
         }
-        None => line.push_str(&title),
+        if has(1) {
+            let environment = self.environment.map(Environment::as_str);
+            let environment = one_line(environment.unwrap_or_default());
+            let _ = write!(line, "{environment:<7}  ");
+        }
+        if has(2) {
+            let target = one_line(&self.target.join("/"));
+            let target = width.map_or(target.clone(), |_| cut(&target, 16));
+            let _ = write!(line, "{target:<16}  ");
+        }
+        match width {
+            Some(width) => {
+                let used = anstream::adapter::strip_str(&line).to_string().width();
+                line.push_str(&cut(&self.title, usize::from(width).saturating_sub(used)));
+            }
+            None => line.push_str(&self.title),
+        }
+        line
     }
-    line
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::changes::tests::{change, plain};
+    use super::super::incidents::tests::incident;
     use super::*;
     use serde_json::json;
 
@@ -181,6 +256,25 @@ mod tests {
         let json = serde_json::to_value(&watched).unwrap();
         assert_eq!(json["event"], "created");
         assert_eq!(json.get("changes"), None);
+    }
+
+    #[test]
+    fn an_incident_has_its_suspect() {
+        let mut incident = incident("Checkout is down");
+        incident.cause = None;
+        let watched = WatchedIncident::from(incident);
+        let text = line_of_incident(&watched, None);
+        let end = "incident (critical): Checkout is down  (suspect: Deploy *payments* 4.2)";
+        assert!(text.ends_with(end), "{text}");
+        for width in 40..200 {
+            let text = line_of_incident(&watched, Some(width));
+            assert!(text.width() <= usize::from(width), "{text}");
+        }
+        let json = serde_json::to_value(&watched).unwrap();
+        assert_eq!(
+            (&json["event"], &json["severity"]),
+            (&json!("incident"), &json!("critical"))
+        );
     }
 
     #[test]
