@@ -49,6 +49,14 @@ pub struct Gap {
     pub until: Option<Timestamp>,
 }
 
+impl CoveredSource {
+    /// Returns since when it has been silent for longer than its rhythm allows.
+    pub fn silent_since(&self, now: Timestamp) -> Option<Timestamp> {
+        let is_late = self.expected_by.is_some_and(|expected| expected < now);
+        self.last_seen_at.filter(|_| is_late)
+    }
+}
+
 impl Coverage {
     /// Returns the gaps that have not ended.
     pub fn open_gaps(&self) -> impl Iterator<Item = &Gap> {

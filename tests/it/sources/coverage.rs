@@ -88,6 +88,8 @@ async fn a_source_that_falls_silent_is_a_gap_until_it_is_heard_again(mut app: Te
     for page in ["/", "/around"] {
         assert_contains(&app.browser().await.page(page).await, SILENT);
     }
+    let sources = app.browser().await.page("/settings/sources").await;
+    assert_contains(&sources, ">Silent<");
     let output = app.chlog().arg("doctor").output().expect("chlog runs");
     let shown = String::from_utf8_lossy(&output.stdout);
     assert_contains(&shown, "Deployments has been silent since");

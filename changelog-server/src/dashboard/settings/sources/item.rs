@@ -11,6 +11,7 @@ use super::kinds::{self, OfferedKind};
 use super::preview::Previewed;
 use super::state::State;
 use crate::app::App;
+use crate::coverage::coverage;
 use crate::dashboard::parts::form::Form;
 use crate::dashboard::parts::viewer::{Section, Viewer};
 use crate::dashboard::parts::{assets, format, page, shown_values};
@@ -86,6 +87,8 @@ pub(super) async fn show(
     } else {
         Events::default()
     };
+    let now = app.now().into();
+    let coverage = coverage(app, viewer.tenant(), now).await?;
     let posted_to = shown.new_address.clone();
     let posted_to = posted_to.unwrap_or_else(|| full_address(app, &source, guide::TOKEN));
     let secret = shown.new_secret.as_deref().unwrap_or(guide::SECRET);
@@ -93,7 +96,7 @@ pub(super) async fn show(
         viewer,
         address,
         kind: kinds::kind_of(source.kind.as_str()),
-        state: State::of(&source),
+        state: State::of(&source, &coverage, now),
         guide: guide::steps(&source.kind, &posted_to, secret),
         message: message(&request.query_form()),
         form: shown.form.take().unwrap_or_else(|| form::of(&source)),

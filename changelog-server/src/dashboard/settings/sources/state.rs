@@ -1,6 +1,6 @@
 //! How a source does, for people.
 
-use changelog_core::Timestamp;
+use changelog_core::{Coverage, Timestamp};
 
 use crate::store::Source;
 
@@ -13,16 +13,22 @@ pub(super) struct State {
 }
 
 impl State {
-    pub(super) fn of(source: &Source) -> Self {
-        let (label, class) = match (source.disabled_at, source.last_event_at) {
-            (Some(_), _) => ("Off", "overdue"),
-            (None, None) => ("No events yet", "planned"),
-            (None, Some(_)) => ("On", "completed"),
+    /// Returns the state of a source, as its organization is covered at a time.
+    pub(super) fn of(source: &Source, coverage: &Coverage, now: Timestamp) -> Self {
+        let mut covered = coverage.sources.iter();
+        let covered =
+            covered.find(|one| one.name == source.name && one.kind == source.kind.as_str());
+        let silent_since = covered.and_then(|one| one.silent_since(now));
+        let (label, class) = match (source.disabled_at, source.last_event_at, silent_since) {
+            (Some(_), ..) => ("Off", "overdue"),
+            (None, _, Some(_)) => ("Silent", "overdue"),
+            (None, None, None) => ("No events yet", "planned"),
+            (None, Some(_), None) => ("On", "completed"),
         };
         Self {
             label,
             class,
-            since: source.disabled_at,
+            since: source.disabled_at.or(silent_since),
         }
     }
 }
