@@ -93,7 +93,7 @@ pub(crate) async fn investigate(
 }
 
 /// Returns what was affected. An unknown id matches no change.
-async fn affected(
+pub(crate) async fn affected(
     app: &App,
     tenant: Tenant,
     filter: &AroundFilter,

@@ -1,6 +1,6 @@
 // How long `g` waits for its letter.
 const PATH_KEY_MS = 1000;
-const PATHS = { o: "/", c: "/changes", u: "/upcoming", h: "/hosts", s: "/services", a: "/activity", ",": "/settings/api-keys" };
+const PATHS = { o: "/", c: "/changes", u: "/upcoming", i: "/incidents", h: "/hosts", s: "/services", a: "/activity", ",": "/settings/api-keys" };
 
 /** Selects a row of a list: `step` is 1 for the next one, and -1 for the previous one. */
 function selectRow(step) {

@@ -96,7 +96,8 @@ function livePage() {
     button.hidden = news.length === 0;
     const keys = new Set(news.flatMap(([part, next]) => newRows(part, next).map(rowKey)));
     const count = news.length === 1 && keys.size;
-    const noun = [...keys].every((key) => key.startsWith("/changes/")) ? ["change", "changes"] : ["entry", "entries"];
+    const isOf = (kind) => [...keys].every((key) => key.startsWith(`/${kind}s/`));
+    const noun = ["change", "incident"].filter(isOf).map((kind) => [kind, `${kind}s`])[0] ?? ["entry", "entries"];
     button.textContent = count ? `Show ${count} new ${noun[count === 1 ? 0 : 1]}` : "Show updates";
   };
   button.addEventListener("click", () => pending && show(pending, true));

@@ -1,15 +1,20 @@
-// How many services and hosts the palette lists.
+// How many services, hosts and incidents the palette lists.
 const PALETTE_NAMES = 6;
 
-/** Returns links to the changes of the services or hosts whose names begin with a text. */
+/**
+ * Returns links to the changes of the services or hosts whose names begin with a text, or to
+ * the incidents whose titles have it.
+ */
 async function namedLinks(kind, parameter, prefix) {
   const response = await fetch(`/names/${kind}?${new URLSearchParams({ prefix })}`, { redirect: "error" }).catch(() => null);
   if (!response?.ok) return [];
-  const { names } = await response.json();
-  return names.slice(0, PALETTE_NAMES).map((name) => [`Changes of ${name}`, `/changes?${new URLSearchParams({ [parameter]: name })}`]);
+  const { names, addresses } = await response.json();
+  const link = (name, index) =>
+    addresses ? [`Incident: ${name}`, addresses[index]] : [`Changes of ${name}`, `/changes?${new URLSearchParams({ [parameter]: name })}`];
+  return names.slice(0, PALETTE_NAMES).map(link);
 }
 
-/** Adds the palette, which Ctrl+K and ⌘K open: it lists pages, services and hosts. */
+/** Adds the palette, which Ctrl+K and ⌘K open: it lists pages, services, hosts and incidents. */
 function addPalette() {
   if (!document.querySelector("[data-person]")) return;
   const dialog = document.createElement("dialog");
@@ -17,7 +22,7 @@ function addPalette() {
   const list = document.createElement("ul");
   dialog.className = "palette";
   dialog.setAttribute("aria-label", "Go to");
-  Object.assign(input, { type: "search", autocomplete: "off", placeholder: "Go to a page, service or host" });
+  Object.assign(input, { type: "search", autocomplete: "off", placeholder: "Go to a page, service, host or incident" });
   input.setAttribute("aria-label", input.placeholder);
   dialog.append(input, list);
   document.body.append(dialog);
@@ -43,7 +48,11 @@ function addPalette() {
     const number = asked;
     render([...pages, ...search]);
     if (!text) return;
-    const named = await Promise.all([namedLinks("services", "service", text), namedLinks("hosts", "host", text)]);
+    const named = await Promise.all([
+      namedLinks("services", "service", text),
+      namedLinks("hosts", "host", text),
+      namedLinks("incidents", "", text),
+    ]);
     if (number === asked && !list.contains(document.activeElement)) render([...pages, ...named.flat(), ...search]);
   };
   input.addEventListener("input", show);

@@ -10,16 +10,18 @@ use changelog_core::query::Pairs;
 use changelog_core::written_time::parse_length;
 use changelog_core::{
     Around, AroundFilter, Change, ChangeFilter, ChangeId, CoveredSource, Environment, Host, HostId,
-    Reason, ReasonCode, Service, ServiceId, ServiceRef, Timestamp,
+    Service, ServiceId, ServiceRef, Timestamp,
 };
 use chrono::TimeDelta;
 
 use crate::app::App;
 use crate::around::{Investigation, investigate};
 use crate::coverage::coverage;
+use crate::dashboard::incidents;
 use crate::dashboard::parts::form::Form;
 use crate::dashboard::parts::named;
 use crate::dashboard::parts::query_string::{address, with, without};
+use crate::dashboard::parts::suspects::SuspectRow;
 use crate::dashboard::parts::timeline::{self, Event, Events, Range, Subject, Timeline, rfc3339};
 use crate::dashboard::parts::viewer::{Section, Viewer};
 use crate::dashboard::parts::zone::Zone;
@@ -48,14 +50,6 @@ const SPANS: [(&str, &str, i64); 4] = [
 ];
 /// The index of the shortest span that is chosen for the reader.
 const DEFAULT_SPAN: usize = 1;
-
-struct SuspectRow {
-    change: Change,
-    reasons: Vec<Reason>,
-    /// How long before the moment it started.
-    offset: String,
-    score: i32,
-}
 
 /// A link with a label.
 struct Choice {
@@ -351,15 +345,7 @@ async fn answer(
     }
     let suspects = ranked.into_iter().filter_map(|one| {
         let change = changes.remove(&one.id)?;
-        Some(SuspectRow {
-            offset: format::offset(change.effective_at(), at),
-            change,
-            // The row shows these in other ways.
-            reasons: (one.reasons.into_iter())
-                .filter(|reason| !matches!(reason.code, ReasonCode::Recent | ReasonCode::Risk))
-                .collect(),
-            score: one.score,
-        })
+        Some(SuspectRow::new(change, one.reasons, one.score, at))
     });
     let suspects: Vec<SuspectRow> = suspects.collect();
     let first = suspects.first().map(|one| one.change.effective_at());
@@ -369,7 +355,10 @@ async fn answer(
     } else {
         around.coverage.gaps.clone()
     };
-    let events = events(app, tenant, range, &affected, &suspects).await?;
+    let (events, incidents) = tokio::try_join!(
+        events(app, tenant, range, &affected, suspects.iter()),
+        incidents::within(app, tenant, range),
+    )?;
     let subject = Subject {
         range,
         moment: Some(at),
@@ -377,7 +366,7 @@ async fn answer(
         zone,
         affected: &affected,
         gaps: &gaps,
-        bands: &[],
+        bands: &incidents::bands(&incidents),
         query: match question.filter.at {
             Some(_) => question.query.clone(),
             // Another range must not become another moment.
@@ -434,22 +423,22 @@ async fn answer(
     })
 }
 
-/// Reads what the timeline shows, with the suspects.
-async fn events(
+/// Reads what the timeline shows, with the suspects in their order.
+pub(super) async fn events(
     app: &App,
     tenant: Tenant,
     range: Range,
     affected: &Affected,
-    suspects: &[SuspectRow],
+    suspects: impl Iterator<Item = &SuspectRow> + Clone,
 ) -> Result<Events, StoreError> {
     let of_suspects = suspects
-        .iter()
+        .clone()
         .filter_map(|one| one.change.service.as_ref());
     let related = affected.dependencies.iter().chain(&affected.dependents);
     let first = affected.service.iter().chain(of_suspects).chain(related);
     let first: Vec<ServiceRef> = first.cloned().collect();
     let events = timeline::read(app, tenant, range, &first).await?;
-    let ranked = suspects.iter().enumerate();
+    let ranked = suspects.enumerate();
     let ranked = ranked.map(|(index, one)| Event::of(&one.change).ranked(index + 1));
     Ok(events.with(range, ranked))
 }
@@ -465,18 +454,29 @@ fn range(
     if let Some(range) = question.range {
         return (range, None);
     }
+    let span = question.span.unwrap_or_else(|| shortest_span(at, first));
+    (range_of_span(span, at, now), Some(span))
+}
+
+/// Returns the shortest range around a moment that shows the first suspect.
+pub(super) fn range_showing(at: Timestamp, first: Option<Timestamp>, now: Timestamp) -> Range {
+    range_of_span(shortest_span(at, first), at, now)
+}
+
+fn shortest_span(at: Timestamp, first: Option<Timestamp>) -> usize {
     let shows = |index: &usize| {
         let minutes = TimeDelta::minutes(SPANS[*index].2);
         first.is_none_or(|first| first >= at.plus(-minutes))
     };
-    let span = question.span.unwrap_or_else(|| {
-        let mut spans = DEFAULT_SPAN..SPANS.len();
-        spans.find(shows).unwrap_or(SPANS.len() - 1)
-    });
+    let mut spans = DEFAULT_SPAN..SPANS.len();
+    spans.find(shows).unwrap_or(SPANS.len() - 1)
+}
+
+fn range_of_span(span: usize, at: Timestamp, now: Timestamp) -> Range {
     let length = TimeDelta::minutes(SPANS[span].2);
     // The future is short: nothing has happened there.
     let to = at.plus(length).min(at.max(now).plus(length / 4));
-    (Range::new(at.plus(-length), to), Some(span))
+    Range::new(at.plus(-length), to)
 }
 
 /// Returns the length of the window in words.

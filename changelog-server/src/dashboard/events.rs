@@ -1,4 +1,4 @@
-//! `/events`: server-sent events for an open page. `changed` says that a change was
+//! `/events`: server-sent events for an open page. `changed` says that a change or an incident was
 //! created or updated; `alive` comes at intervals, so that the page notices when the
 //! service does not answer any more.
 

@@ -11,6 +11,7 @@ mod changes;
 mod events;
 mod feed;
 mod hosts;
+mod incidents;
 mod invitations;
 mod names;
 mod notifications;
@@ -55,6 +56,15 @@ pub(crate) fn routes(app: &App, document: fn() -> &'static str) -> Routes {
             .post(changes::edit::update),
         at_id(path!("changes" / String / "edit")).get(changes::edit::edit_form),
         at_id(path!("changes" / String / "delete")).post(changes::delete::delete),
+        at(path!("incidents"))
+            .get(incidents::list)
+            .post(incidents::create),
+        at(path!("incidents" / "new")).get(incidents::new_form),
+        at_id(path!("incidents" / String))
+            .get(incidents::get)
+            .post(incidents::update),
+        at_id(path!("incidents" / String / "edit")).get(incidents::edit_form),
+        at_id(path!("incidents" / String / "cause")).post(incidents::mark_cause),
         at(path!("services"))
             .get(catalog::list::get::<Service>)
             .post(catalog::edit::create::<Service>),

@@ -2,7 +2,7 @@
 
 use changelog_core::limits::MAX_NAME_CHARS;
 use changelog_core::text::composed;
-use changelog_core::{Host, ProblemCode, Service};
+use changelog_core::{Host, IncidentFilter, ProblemCode, Service};
 use serde::Serialize;
 
 use super::parts::viewer::{Section, Viewer};
@@ -12,23 +12,30 @@ use crate::web::{ApiError, ApiResult, Request, reply};
 
 /// The most names in a response.
 const MAX_NAMES: usize = 200;
+/// The number of incidents that are searched: open ones, then the latest.
+const INCIDENTS_SEARCHED: u64 = 25;
 /// The most tags in a response; each is a lookup.
 const MAX_TAGS: usize = 40;
 
 #[derive(Serialize)]
 struct Names {
     names: Vec<String>,
+    /// The pages of what has these names, where names do not lead to them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    addresses: Vec<String>,
     /// Whether there may be more.
     has_more: bool,
 }
 
-/// `GET /names/services`, `/names/hosts`, `/names/tags`, `/names/people`, `/names/sources`
+/// `GET /names/services`, `/names/hosts`, `/names/tags`, `/names/people`, `/names/sources`,
+/// `/names/incidents`
 pub(super) async fn get(app: App, request: Request) -> ApiResult {
     let viewer = Viewer::read(&app, &request, Section::Changes).await?;
     let form = request.query_form();
     let prefix = composed(form.value("prefix").trim_start());
     let is_name = prefix.chars().count() <= MAX_NAME_CHARS && !prefix.contains(char::is_control);
     let (store, tenant) = (&app.store, viewer.tenant());
+    let mut addresses = Vec::new();
     let mut names = match request.parameter.as_str() {
         // Nothing has such a name.
         _ if !is_name => Vec::new(),
@@ -45,6 +52,12 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
         "tags" => store.tag_names_from(tenant, &prefix, MAX_TAGS).await?,
         "people" => people(store, tenant, &prefix).await?,
         "sources" => sources(store, tenant, &prefix).await?,
+        "incidents" => {
+            let found = incidents(store, tenant, &prefix).await?;
+            let (titles, pages) = found.into_iter().unzip();
+            addresses = pages;
+            titles
+        }
         _ => {
             let detail = "there is no list of names at this address";
             return Err(ApiError::new(ProblemCode::NotFound, detail));
@@ -56,7 +69,12 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
             _ => MAX_NAMES,
         };
     names.truncate(MAX_NAMES);
-    Ok(reply::json(200, &Names { names, has_more }))
+    let page = Names {
+        names,
+        addresses,
+        has_more,
+    };
+    Ok(reply::json(200, &page))
 }
 
 fn limit() -> u64 {
@@ -96,4 +114,22 @@ pub(super) async fn sources(
     Ok(names
         .filter(|name| name.to_lowercase().starts_with(&prefix))
         .collect())
+}
+
+/// Returns the titles of incidents that contain a text, with their pages: of the open ones and
+/// the latest.
+async fn incidents(
+    store: &Store,
+    tenant: Tenant,
+    text: &str,
+) -> Result<Vec<(String, String)>, StoreError> {
+    let text = text.to_lowercase();
+    let filter = IncidentFilter {
+        limit: INCIDENTS_SEARCHED,
+        ..IncidentFilter::default()
+    };
+    let latest = store.incidents(tenant, &filter).await?.into_iter();
+    let found = latest.filter(|incident| incident.title.to_lowercase().contains(&text));
+    let pages = found.map(|one| (one.title, format!("/incidents/{}", one.id)));
+    Ok(pages.collect())
 }

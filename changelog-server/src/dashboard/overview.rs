@@ -4,7 +4,8 @@
 use askama::Template;
 use changelog_core::change::around::Affected;
 use changelog_core::{
-    ActivityEntry, Change, ChangeFilter, Gap, MadeBy, ResourceType, Service, Status, Timestamp,
+    ActivityEntry, Change, ChangeFilter, Gap, Incident, MadeBy, ResourceType, Service, Status,
+    Timestamp,
 };
 use chrono::TimeDelta;
 use futures_util::future::try_join_all;
@@ -12,6 +13,7 @@ use futures_util::future::try_join_all;
 use crate::app::App;
 use crate::coverage::coverage;
 use crate::dashboard::around::MAX_SUGGESTIONS;
+use crate::dashboard::incidents;
 use crate::dashboard::parts::charts::{Bars, Calendar, RollbackRate, Year};
 use crate::dashboard::parts::timeline::{self, Range, Subject, Timeline};
 use crate::dashboard::parts::viewer::{Section, Viewer};
@@ -26,6 +28,8 @@ const LATEST_SHOWN: u64 = 12;
 const RUNNING_SHOWN: u64 = 5;
 const UPCOMING_SHOWN: u64 = 5;
 const FAILED_SHOWN: u64 = 5;
+/// The number of open incidents that are named.
+const INCIDENTS_SHOWN: usize = 3;
 /// Changes that failed or were rolled back within this time are shown.
 const FAILED_WITHIN: TimeDelta = TimeDelta::days(7);
 /// The number of busiest services that are shown, and the days that count for them.
@@ -60,6 +64,9 @@ struct OverviewPage<'a> {
     troubles: Vec<TroubledConnection>,
     /// The sources and keys that have been silent for too long.
     gaps: Vec<Gap>,
+    /// The number of open incidents in words, and the latest of them.
+    open_incidents: String,
+    incidents: Vec<Incident>,
     service_names: Vec<String>,
     timeline: Timeline,
     count: u64,
@@ -111,6 +118,8 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
         troubles,
         coverage,
         by_hand,
+        open_count,
+        incidents,
     ) = tokio::try_join!(
         timeline::read(&app, tenant, range, &[]),
         page_of(ChangeFilter {
@@ -137,6 +146,8 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
         troubles(&app, &viewer),
         coverage(&app, tenant, range.from),
         store.count_changes(tenant, &made_by_hand),
+        store.count_open_incidents(tenant, None),
+        incidents::within(&app, tenant, range),
     )?;
     let upcoming: Vec<Change> = upcoming.parse()?;
     let is_new = latest.count == 0
@@ -149,7 +160,7 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
         zone: viewer.zone,
         affected: &Affected::default(),
         gaps: &coverage.gaps,
-        bands: &[],
+        bands: &incidents::bands(&incidents),
         query: String::new(),
     };
     let page = OverviewPage {
@@ -157,6 +168,12 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
         is_new,
         troubles,
         gaps: coverage.open_gaps().cloned().collect(),
+        open_incidents: incidents::counted(open_count),
+        incidents: incidents
+            .into_iter()
+            .filter(Incident::is_open)
+            .take(INCIDENTS_SHOWN)
+            .collect(),
         service_names: names,
         timeline: Timeline::new(&subject, events),
         count: latest.count,

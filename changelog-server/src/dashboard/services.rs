@@ -109,7 +109,7 @@ impl CatalogPage for Service {
         Ok(())
     }
 
-    fn subscribable(id: ServiceId) -> Option<ServiceId> {
+    fn service_id(id: ServiceId) -> Option<ServiceId> {
         Some(id)
     }
 

@@ -12,6 +12,8 @@ use crate::commands::Failure;
 pub(super) const SERVICE: &str = "payments";
 /// The title of the change that breaks it.
 const CULPRIT: &str = "Deploy payments 4.18.0";
+/// How long the alert fires.
+pub(super) const LASTED: TimeDelta = TimeDelta::minutes(22);
 /// When the culprit is rolled back, in minutes after the incident.
 const ROLLED_BACK_AFTER: i64 = 19;
 

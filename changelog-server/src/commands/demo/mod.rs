@@ -94,11 +94,15 @@ pub(super) async fn run(demo: Demo) -> Result<(), Failure> {
             .build()?;
         if client.changes().list().send().await?.count == 0 {
             let organizations = store.organizations_named(ORGANIZATION).await?;
-            for (tenant, _) in organizations {
-                sources::create(&app, tenant).await?;
+            for (tenant, _) in &organizations {
+                sources::create(&app, *tenant).await?;
             }
             let seed = Seed::new(&store, &url, client.clone()).await?;
-            access.incident_at = Some(seed.record_everything().await?);
+            let incident_at = seed.record_everything().await?;
+            for (tenant, _) in &organizations {
+                sources::alert(&app, *tenant, incident_at).await?;
+            }
+            access.incident_at = Some(incident_at);
             write_access(&demo.data_dir, &access)?;
             return Ok(recorded.send(()).is_ok());
         }
@@ -241,6 +245,7 @@ fn print_access(changes: &[Change], count: u64, url: &str, access: &Access) -> R
         print(&format!(
             "{service} broke at {clock} ({minute}). What had changed?\n\n\
              {url}/around?at={utc}&service={service}\n\
+             {url}/incidents\n\
              chlog around \"{minute}\" --service {service}\n",
             service = incident::SERVICE,
         ))?;

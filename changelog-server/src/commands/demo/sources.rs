@@ -1,14 +1,17 @@
-//! The sources of the demo: GitHub, which tells of deployments, and AWS, from which nothing has
-//! been heard for some hours.
+//! The sources of the demo: GitHub, which tells of deployments, AWS, from which nothing has been
+//! heard for some hours, and Alertmanager, whose alert opens the incident.
 
 use std::time::Duration;
 
-use changelog_core::{NewSource, SourceId, SourceKind, SourceSettings, Timestamp};
+use changelog_core::{
+    Incident, IncidentFilter, NewSource, SourceId, SourceKind, SourceSettings, Timestamp,
+};
 use changelog_sources::Headers;
 use chrono::TimeDelta;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
+use super::incident;
 use crate::app::App;
 use crate::commands::{Failure, now};
 use crate::ingest::setup;
@@ -60,15 +63,48 @@ pub(super) async fn create(app: &App, tenant: Tenant) -> Result<(), Failure> {
             store(app, source, at, (kind, &body)).await?;
         }
     }
-    let deadline = Instant::now() + READ_TIMEOUT;
     for source in [&github, &aws] {
-        while Instant::now() < deadline {
-            let events = app.store.source_events(source, None, EVENTS.unsigned_abs());
-            if events.await?.iter().all(|event| event.outcome != "pending") {
-                break;
-            }
-            sleep(Duration::from_millis(50)).await;
+        wait_until_read(app, source).await?;
+    }
+    Ok(())
+}
+
+/// Makes the source of alerts, which has told of the incident and of its end, if that time has
+/// come; and waits until the suspects are ranked.
+pub(super) async fn alert(app: &App, tenant: Tenant, started: Timestamp) -> Result<(), Failure> {
+    let now: Timestamp = now().into();
+    let source = make(app, tenant, SourceKind::Alertmanager, "Alertmanager").await?;
+    let ended = started.plus(incident::LASTED);
+    for (at, ended) in [(started, None), (ended, Some(ended))] {
+        if at <= now {
+            store(app, &source, at, ("", &notification(started, ended))).await?;
         }
+    }
+    wait_until_read(app, &source).await?;
+    let deadline = Instant::now() + READ_TIMEOUT;
+    let filter = IncidentFilter::default();
+    let is_ranked = |incident: &Incident| incident.ranked_at.is_some();
+    while Instant::now() < deadline
+        && !app
+            .store
+            .incidents(tenant, &filter)
+            .await?
+            .iter()
+            .all(is_ranked)
+    {
+        sleep(Duration::from_millis(50)).await;
+    }
+    Ok(())
+}
+
+async fn wait_until_read(app: &App, source: &Source) -> Result<(), Failure> {
+    let deadline = Instant::now() + READ_TIMEOUT;
+    while Instant::now() < deadline {
+        let events = app.store.source_events(source, None, EVENTS.unsigned_abs());
+        if events.await?.iter().all(|event| event.outcome != "pending") {
+            break;
+        }
+        sleep(Duration::from_millis(50)).await;
     }
     Ok(())
 }
@@ -110,6 +146,30 @@ async fn store(
         body: body.as_bytes(),
     };
     Ok(app.store.insert_source_event(source, &event).await?)
+}
+
+/// Returns what Alertmanager sends about the incident.
+fn notification(started: Timestamp, ended: Option<Timestamp>) -> Value {
+    let status = if ended.is_some() {
+        "resolved"
+    } else {
+        "firing"
+    };
+    let labels = json!({
+        "alertname": "HighErrorRate", "service": incident::SERVICE, "env": "prod",
+        "severity": "critical",
+    });
+    json!({
+        "version": "4", "groupKey": "{}:{alertname=\"HighErrorRate\"}", "status": status,
+        "receiver": "changes", "groupLabels": {}, "commonLabels": labels,
+        "commonAnnotations": { "summary": "A third of all payments fail" },
+        "externalURL": "https://alertmanager.example.com",
+        "alerts": [{
+            "status": status, "labels": labels, "annotations": {}, "startsAt": started,
+            "endsAt": ended.map_or("0001-01-01T00:00:00Z".to_owned(), |at| at.to_string()),
+            "generatorURL": "https://prometheus.example.com/graph?g0.expr=payment_errors",
+        }],
+    })
 }
 
 /// Returns an event of GitHub: some are deployments, the others are no changes.

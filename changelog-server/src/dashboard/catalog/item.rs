@@ -1,7 +1,7 @@
 //! `/services/ID`, `/hosts/ID`
 
 use askama::Template;
-use changelog_core::{Change, ChangeFilter};
+use changelog_core::{Change, ChangeFilter, Incident, IncidentFilter};
 
 use super::{CatalogPage, ItemView, Texts};
 use crate::app::App;
@@ -14,6 +14,8 @@ use crate::web::{ApiResult, Request};
 
 /// The newest changes that the page of an item shows.
 const CHANGES_SHOWN: u64 = 20;
+/// The incidents that the page of a service shows: open ones, then the latest.
+const INCIDENTS_SHOWN: u64 = 5;
 
 #[derive(Template)]
 #[template(path = "catalog/item.html")]
@@ -23,6 +25,8 @@ struct ItemPage<'a> {
     item: ItemView,
     count: u64,
     changes: Vec<Change>,
+    /// Those of a service.
+    incidents: Vec<Incident>,
     /// The query string of the list of its changes.
     query: String,
     /// The command that logs a change of it.
@@ -45,9 +49,19 @@ pub(in crate::dashboard) async fn get<P: CatalogPage>(app: App, request: Request
     };
     let list = app.store.changes(tenant, &filter).await?;
     let year = Year::read(&app.store, tenant, P::chart_scope(id), viewer.zone).await?;
-    let subscription = match P::subscribable(id) {
-        Some(service) => subscriptions::form_of(&app, &viewer, service).await?,
-        None => None,
+    let (subscription, incidents) = match P::service_id(id) {
+        Some(service) => {
+            let filter = IncidentFilter {
+                service_id: Some(service),
+                limit: INCIDENTS_SHOWN,
+                ..IncidentFilter::default()
+            };
+            (
+                subscriptions::form_of(&app, &viewer, service).await?,
+                app.store.incidents(tenant, &filter).await?,
+            )
+        }
+        None => (None, Vec::new()),
     };
     let noun = P::TEXTS.noun;
     let query = format::query(&format!("{noun}_id"), id);
@@ -57,6 +71,7 @@ pub(in crate::dashboard) async fn get<P: CatalogPage>(app: App, request: Request
         item,
         count: list.count,
         changes: list.json.parse()?,
+        incidents,
         calendar: year.calendar(&query),
         query,
         subscription,

@@ -111,8 +111,8 @@ pub(super) trait CatalogPage: StoredItem {
         async { Ok(()) }
     }
 
-    /// Returns the service that the viewer may subscribe to on the page of an item.
-    fn subscribable(_id: Self::Id) -> Option<ServiceId> {
+    /// Returns the service that an item is: its page has its incidents, and a form to subscribe.
+    fn service_id(_id: Self::Id) -> Option<ServiceId> {
         None
     }
 

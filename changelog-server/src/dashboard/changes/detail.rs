@@ -5,7 +5,8 @@ use std::sync::Arc;
 use askama::Template;
 use changelog_core::change::fields::long_texts;
 use changelog_core::{
-    ActorType, AuthorType, Change, ChangeFilter, ChangeId, ResourceType, Status, Timestamp,
+    ActorType, AuthorType, Change, ChangeFilter, ChangeId, Incident, Outcome, ResourceType, Status,
+    Timestamp,
 };
 use chrono::TimeDelta;
 
@@ -43,6 +44,8 @@ struct Detail<'a> {
     shown: String,
     /// What undoes the newest change of the status.
     undo: Option<Undo>,
+    /// The incidents whose cause the change was marked as.
+    caused: Vec<Incident>,
     /// The other changes, and when they happened relative to this one.
     around: Vec<(Change, String)>,
     /// The number of all changes around it, if there are more than those shown.
@@ -53,6 +56,15 @@ struct Detail<'a> {
     curl: String,
     /// The address of this page.
     link: String,
+}
+
+impl Detail<'_> {
+    /// Returns whether the viewer is offered to record that the change has failed: it was
+    /// marked as a cause.
+    fn proposes_failure(&self) -> bool {
+        let has_failed = self.change.outcome == Some(Outcome::Failed);
+        !self.caused.is_empty() && !has_failed && self.viewer.may_write()
+    }
 }
 
 /// Leads to the change that has taken the place of one that is gone.
@@ -102,6 +114,7 @@ pub(in crate::dashboard) async fn get(app: App, request: Request) -> ApiResult {
     let page = Detail {
         viewer: &viewer,
         undo,
+        caused: app.store.incidents_caused_by(tenant, change.id).await?,
         shown: present_form(&change, viewer.zone).value(SHOWN).to_owned(),
         long_texts: render_long_texts(&app, &change).await,
         next_statuses: next_statuses(&change.status),

@@ -70,6 +70,7 @@ impl ActivityRow {
             ResourceType::Change => Some("changes"),
             ResourceType::Service | ResourceType::Subscription => Some("services"),
             ResourceType::Host => Some("hosts"),
+            ResourceType::Incident => Some("incidents"),
             ResourceType::Source => Some("settings/sources"),
             ResourceType::Integration if entry.action != Action::Disconnected => {
                 Some("settings/integrations")
@@ -102,15 +103,19 @@ impl ActivityRow {
             }
             (Action::Invited, Some(role)) => row.end = format!("as {role}"),
             (Action::Removed, Some(_)) => {}
-            (Action::Created, _) => row.end = new_change(&entry.metadata),
+            (Action::Created, _) => row.end = created(&entry.metadata),
             _ => row.details = details(&entry.metadata, zone),
         }
         row
     }
 }
 
-/// Returns the risk and the status of a new change; empty for other records.
-fn new_change(metadata: &Value) -> String {
+/// Returns the risk and the status of a new change, or the severity of an incident; empty for
+/// other records.
+fn created(metadata: &Value) -> String {
+    if let Some(severity) = metadata["severity"].as_str() {
+        return format!("as {severity}");
+    }
     let failed = metadata["outcome"] == Outcome::Failed.as_str();
     let status = match metadata["status"].as_str() {
         Some(_) if failed => Outcome::Failed.as_str(),
@@ -125,6 +130,7 @@ fn new_change(metadata: &Value) -> String {
 fn verb(action: &Action, kind: &ResourceType, metadata: &Value) -> &'static str {
     match (action, kind) {
         (Action::Created, ResourceType::Change) => "logged",
+        (Action::Created, ResourceType::Incident) => "opened",
         (Action::Created, ResourceType::Service) => "created the service",
         (Action::Created, ResourceType::Host) => "created the host",
         (Action::Created, ResourceType::ApiKey) => "created the API key",
@@ -175,6 +181,8 @@ fn details(metadata: &Value, zone: Zone) -> Vec<Detail> {
                     _ => vec![difference(name, &change["from"], &change["to"], zone)],
                 })
                 .collect(),
+            // The title of the cause says it.
+            ("cause_change_id", _) => Vec::new(),
             // It is nowhere else in full.
             ("reason", Value::String(reason)) => vec![Detail {
                 name: "reason".to_owned(),

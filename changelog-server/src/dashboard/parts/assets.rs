@@ -51,6 +51,7 @@ const STYLE: &[&str] = files![
     "css/prose.css",
     "css/charts.css",
     "css/timeline.css",
+    "css/incidents.css",
     "css/activity.css",
     "css/live.css",
     "css/palette.css",

@@ -14,6 +14,7 @@ pub(super) mod pager;
 pub(super) mod query_string;
 pub(crate) mod row;
 pub(super) mod shown_values;
+pub(super) mod suspects;
 pub(super) mod time_ranges;
 pub(super) mod timeline;
 pub(super) mod viewer;

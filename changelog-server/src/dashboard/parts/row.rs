@@ -1,4 +1,4 @@
-//! What one row of a list of changes shows.
+//! What one row of a list of changes or of incidents shows.
 
 #![expect(
     clippy::trivially_copy_pass_by_ref,
@@ -7,7 +7,9 @@
 )]
 
 use changelog_core::change::BY_HAND;
-use changelog_core::{Author, AuthorType, Change, ServiceRef, Status, Timestamp};
+use changelog_core::{
+    Author, AuthorType, Change, Incident, ServiceRef, Severity, Status, Timestamp,
+};
 
 /// The tags of a row; its page has the others.
 const TAGS_SHOWN: usize = 3;
@@ -93,4 +95,20 @@ pub(crate) fn author(author: &Author, on_behalf_of: &Option<String>) -> String {
         Some(person) => format!("{who} for {}", super::format::visible(person)),
         None => who,
     }
+}
+
+/// Returns the risk level whose mark and color a severity has.
+pub(crate) fn severity_level(severity: &Severity) -> &'static str {
+    match severity {
+        Severity::Critical => "high",
+        Severity::Warning => "medium",
+        _ => "low",
+    }
+}
+
+/// Returns how long a resolved incident lasted.
+pub(crate) fn took(incident: &Incident) -> Option<String> {
+    let resolved = incident.resolved_at?.to_datetime();
+    let took = resolved - incident.started_at.to_datetime();
+    Some(format!("lasted {}", super::format::duration(&took)))
 }

@@ -14,6 +14,7 @@ use crate::web::{ApiError, Request, cross_site, session};
 pub(crate) enum Section {
     Overview,
     Around,
+    Incidents,
     Upcoming,
     Changes,
     Services,
@@ -24,9 +25,10 @@ pub(crate) enum Section {
 }
 
 /// The sections in the navigation bar: path and label.
-pub(crate) const SECTIONS: [(Section, &str, &str); 8] = [
+pub(crate) const SECTIONS: [(Section, &str, &str); 9] = [
     (Section::Overview, "/", "Overview"),
     (Section::Around, "/around", "Around"),
+    (Section::Incidents, "/incidents", "Incidents"),
     (Section::Changes, "/changes", "Changes"),
     (Section::Upcoming, "/upcoming", "Upcoming"),
     (Section::Services, "/services", "Services"),

@@ -6,6 +6,8 @@ mod ranking;
 mod streamed;
 mod write;
 
+use std::collections::{BTreeSet, HashMap};
+
 use changelog_core::ids::IdPrefix;
 use changelog_core::{
     ChangeId, Gap, Incident, IncidentFilter, IncidentId, IncidentStatus, IncidentSuspect,
@@ -16,7 +18,7 @@ use sqlx::types::Uuid;
 use sqlx::{FromRow, QueryBuilder};
 
 use super::activity::clamped;
-use super::engine::{Dialect, PushValue, read};
+use super::engine::{Dialect, PushValue, on, read};
 use super::{Database, StoreError, Tenant};
 
 pub use alerts::StoredAlert;
@@ -270,6 +272,27 @@ impl Database {
         listed(rows)
     }
 
+    /// Returns the titles of incidents; those that do not exist are left out.
+    pub async fn incident_titles(
+        &self,
+        tenant: Tenant,
+        ids: impl IntoIterator<Item = IncidentId>,
+    ) -> Result<HashMap<IncidentId, String>, StoreError> {
+        let ids: BTreeSet<Uuid> = ids.into_iter().map(|id| id.0).collect();
+        if ids.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let rows: Vec<(Uuid, String)> = on!(&mut self.reader(tenant).await?, |db| async {
+            let mut query = select_documents(tenant, &ids);
+            query.build_query_as().fetch_all(&mut **db).await
+        })?;
+        let title = |(id, document): (Uuid, String)| {
+            let incident: Incident = from_json(&document)?;
+            Ok((id.into(), incident.title))
+        };
+        rows.into_iter().map(title).collect()
+    }
+
     /// Counts the open incidents of an organization or of one of its services, as far as
     /// [`MAX_COUNTED_INCIDENTS`].
     pub async fn count_open_incidents(
@@ -326,6 +349,14 @@ fn select_of_prefix<DB: Dialect>(
         query.push_value(" AND i.started_at < ", until.millis());
     }
     query.push_value(" ORDER BY i.id DESC LIMIT ", clamped(filter.limit));
+    query
+}
+
+fn select_documents<DB: Dialect>(tenant: Tenant, ids: &BTreeSet<Uuid>) -> QueryBuilder<DB> {
+    let mut query = QueryBuilder::new("SELECT id, document FROM incidents");
+    query.push_value(" WHERE organization_id = ", tenant.uuid());
+    query.push(" AND id");
+    DB::push_in_ids(&mut query, ids.iter().copied().collect());
     query
 }
 

@@ -182,7 +182,7 @@ impl Tx {
                 .bind(next.map(Timestamp::millis))
                 .bind(from.millis())
         )?;
-        if is_event {
+        if is_first || is_event {
             self.notify_of_ranking(tenant, incident.id, now);
         }
         Ok(())

@@ -37,13 +37,17 @@ pub(super) struct Row {
     pub(super) changes: Vec<(ChangeId, String)>,
     /// How many more there are.
     pub(super) more: usize,
-    /// The incident of an alert.
-    pub(super) incident: Option<IncidentId>,
+    /// The incident of an alert, with its title.
+    pub(super) incident: Option<(IncidentId, String)>,
     pub(super) may_replay: bool,
 }
 
 impl Row {
-    fn new(event: &SourceEvent, titles: &HashMap<ChangeId, String>) -> Self {
+    fn new(
+        event: &SourceEvent,
+        titles: &HashMap<ChangeId, String>,
+        incidents: &HashMap<IncidentId, String>,
+    ) -> Self {
         let (outcome, class) = match event.outcome.as_str() {
             "pending" => ("Waiting", "planned"),
             "changed" if event.incident_id.is_some() => ("Incident opened", "completed"),
@@ -68,7 +72,9 @@ impl Row {
                 .map_or_else(String::new, format::visible),
             changes: changes.collect(),
             more: event.change_ids.len().saturating_sub(MAX_NAMED),
-            incident: event.incident_id,
+            incident: event
+                .incident_id
+                .and_then(|id| Some((id, format::visible(incidents.get(&id)?)))),
             may_replay: event.outcome != "pending",
         }
     }
@@ -90,6 +96,8 @@ pub(super) async fn read(
     let has_more = events.len() > PER_PAGE;
     events.truncate(PER_PAGE);
     let titles = titles(app, source, &events).await?;
+    let incidents = events.iter().filter_map(|event| event.incident_id);
+    let incidents = app.store.incident_titles(source.tenant, incidents).await?;
     Ok(Events {
         has_set_aside: events.iter().any(|event| event.outcome == "set_aside"),
         pager: Pager {
@@ -102,7 +110,7 @@ pub(super) async fn read(
         },
         rows: events
             .iter()
-            .map(|event| Row::new(event, &titles))
+            .map(|event| Row::new(event, &titles, &incidents))
             .collect(),
     })
 }
