@@ -12,6 +12,7 @@ mod dependencies;
 mod failures;
 mod feeds;
 mod freshness;
+mod incidents;
 mod integrations;
 mod keyboard;
 mod list_filters;
@@ -117,6 +118,7 @@ struct Resources {
     change: String,
     service: String,
     host: String,
+    incident: String,
     key: String,
     member: String,
     invitation: String,
@@ -151,6 +153,11 @@ impl Resources {
             "links": [{ "label": "run", "url": "https://ci.example.com/42" }],
         });
         let change = key.create("/api/changes", change).await;
+        let incident = json!({
+            "title": format!("Down at {name}"), "service_id": service, "environment": "prod",
+            "url": "https://alerts.example.com/7",
+        });
+        let incident = key.create("/api/incidents", incident).await;
         let address = format!("guest-of-{name}@example.org");
         let link = invite(&owner, &address, "viewer").await;
         let members = owner.get("/settings/members").await.text;
@@ -181,6 +188,7 @@ impl Resources {
             change,
             service,
             host,
+            incident,
             key: organization.key_id.clone(),
             member: organization.owner_id.clone(),
             invitation,

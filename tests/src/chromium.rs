@@ -239,6 +239,15 @@ impl Chromium {
         self.chrome("goog/cdp/execute", body).await;
     }
 
+    /// Sets the medium, such as `print`.
+    pub async fn set_media(&self, media: &str) {
+        let body = json!({
+            "cmd": "Emulation.setEmulatedMedia",
+            "params": { "media": media },
+        });
+        self.chrome("goog/cdp/execute", body).await;
+    }
+
     /// Sets the time zone of pages that are opened from now on.
     pub async fn set_time_zone(&self, zone: &str) {
         let body = json!({

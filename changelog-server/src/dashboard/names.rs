@@ -18,7 +18,7 @@ const INCIDENTS_SEARCHED: u64 = 25;
 const MAX_TAGS: usize = 40;
 
 #[derive(Serialize)]
-struct Names {
+struct Found {
     names: Vec<String>,
     /// The pages of what has these names, where names do not lead to them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -53,8 +53,8 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
         "people" => people(store, tenant, &prefix).await?,
         "sources" => sources(store, tenant, &prefix).await?,
         "incidents" => {
-            let found = incidents(store, tenant, &prefix).await?;
-            let (titles, pages) = found.into_iter().unzip();
+            let pages = incidents(store, tenant, &prefix).await?;
+            let (titles, pages) = pages.into_iter().unzip();
             addresses = pages;
             titles
         }
@@ -69,12 +69,12 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
             _ => MAX_NAMES,
         };
     names.truncate(MAX_NAMES);
-    let page = Names {
+    let found = Found {
         names,
         addresses,
         has_more,
     };
-    Ok(reply::json(200, &page))
+    Ok(reply::json(200, &found))
 }
 
 fn limit() -> u64 {

@@ -98,12 +98,7 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
         .zone
         .start_of_day(viewer.zone.date(now.plus(-FAILED_WITHIN)));
     let by_hand_since = Timestamp::from_millis((today - BY_HAND_DAYS + 1) * 24 * HOUR);
-    let made_by_hand = ChangeFilter {
-        made_by: vec![MadeBy::Hand],
-        statuses: HAPPENED.to_vec(),
-        since: Some(by_hand_since),
-        ..ChangeFilter::default()
-    };
+    let made_by_hand = made_by_hand(by_hand_since);
     // The reads do not depend on each other.
     let (
         events,
@@ -169,11 +164,7 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
         troubles,
         gaps: coverage.open_gaps().cloned().collect(),
         open_incidents: incidents::counted(open_count),
-        incidents: incidents
-            .into_iter()
-            .filter(Incident::is_open)
-            .take(INCIDENTS_SHOWN)
-            .collect(),
+        incidents: latest_open(incidents),
         service_names: names,
         timeline: Timeline::new(&subject, events),
         count: latest.count,
@@ -192,6 +183,22 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
         calendar: year.calendar(""),
     };
     page::render_live(&request, &page)
+}
+
+fn made_by_hand(since: Timestamp) -> ChangeFilter {
+    ChangeFilter {
+        made_by: vec![MadeBy::Hand],
+        statuses: HAPPENED.to_vec(),
+        since: Some(since),
+        ..ChangeFilter::default()
+    }
+}
+
+/// Returns the latest of the open incidents that the timeline shows.
+fn latest_open(mut incidents: Vec<Incident>) -> Vec<Incident> {
+    incidents.retain(Incident::is_open);
+    incidents.truncate(INCIDENTS_SHOWN);
+    incidents
 }
 
 /// Returns the range of the timeline, in whole hours.

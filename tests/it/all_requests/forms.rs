@@ -53,6 +53,7 @@ impl<F: FnMut(&str)> RequestSender<'_, F> {
         self.send("GET", &edit, None, page, 200).await;
         self.form(&full, &[("service_ids", "nothing")], 422).await;
         self.form(&format!("{full}/delete"), &[], 303).await;
+        self.send_forms_about_incidents(fixture, &name).await;
         self.send_forms_about_views(&name).await;
         for (path, field) in [("/services", "name"), ("/hosts", "hostname")] {
             let answer = self.form(path, &[(field, &name)], 303).await;
@@ -85,6 +86,26 @@ impl<F: FnMut(&str)> RequestSender<'_, F> {
                 .await;
         }
         self.form("/account/feed/revoke", &[], 303).await;
+    }
+
+    /// Opens an incident, and does everything with it.
+    async fn send_forms_about_incidents(&mut self, fixture: &Fixture, name: &str) {
+        let fields = [("title", name), ("service_id", &fixture.service)];
+        let answer = self.form("/incidents", &fields, 303).await;
+        self.form("/incidents", &[("title", "")], 422).await;
+        let incident = answer.header("location").to_owned();
+        let cause = format!("{incident}/cause");
+        self.form(&cause, &[("change_id", &fixture.change)], 303)
+            .await;
+        for page in [&incident, &format!("/changes/{}", fixture.change)] {
+            let request = self.browser.request("GET", page);
+            self.send("GET", page, None, request, 200).await;
+        }
+        self.form(&cause, &[("change_id", "none")], 422).await;
+        let none = [("change_id", ""), ("none_of_these", "true")];
+        self.form(&cause, &none, 303).await;
+        self.form(&incident, &[("status", "resolved")], 303).await;
+        self.form(&incident, &[("title", "")], 422).await;
     }
 
     /// Starts, changes and stops a subscription, and reads notifications.

@@ -30,6 +30,10 @@ impl Fixture {
             "/names/tags?prefix=o",
             "/names/people?prefix=a",
             "/names/sources?prefix=g",
+            "/names/incidents?prefix=d",
+            "/incidents",
+            "/incidents?status=open",
+            "/incidents/new",
             "/views",
             "/hosts",
             "/hosts?offset=50",
@@ -52,11 +56,15 @@ impl Fixture {
             ("changes", &self.change),
             ("services", &self.service),
             ("hosts", &self.host),
+            ("incidents", &self.incident),
         ] {
             pages.push(format!("/{path}/{id}"));
             pages.push(format!("/{path}/{id}/edit"));
         }
-        pages.push(format!("/changes/{}/edit", self.change));
+        pages.push(format!(
+            "/incidents?service={}&before={}",
+            self.service, self.incident
+        ));
         let at = self.until.replace(':', "%3A");
         for query in [
             format!("at={at}"),

@@ -108,6 +108,7 @@ async fn keys_open_pages_and_the_palette(app: TestApp, browser: Chromium) {
         ),
         ("/".to_owned(), "g,", "/settings/api-keys".to_owned()),
         ("/".to_owned(), "gu", "/upcoming".to_owned()),
+        ("/".to_owned(), "gi", "/incidents".to_owned()),
     ] {
         open(&path).await;
         browser.keys(keys).await;

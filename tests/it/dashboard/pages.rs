@@ -161,6 +161,7 @@ async fn every_page_passes_the_checks(app: TestApp, browser: Chromium) {
         "/around",
         "/changes?q=nothing+is+called+so&service=nobody%27s",
         "/changes?tag=prod",
+        "/incidents?status=nonsense&service=nobody%27s",
         "/activity?range=nonsense",
         "/settings/integrations/new?kind=slack",
         "/settings/integrations/new?kind=teams",
@@ -207,6 +208,9 @@ async fn fill(app: &TestApp, resources: &Resources) {
     // A word that does not fit on any line.
     let word = "W".repeat(250);
     changes.push(json!({ "title": word, "service_id": resources.service, "tags": [] }));
+    let mark = json!({ "change_id": resources.change });
+    let cause = format!("/api/incidents/{}/cause", resources.incident);
+    key.put(&cause, mark).await.data(200);
     let owner = app.browser().await;
     subscribe(&owner, &resources.service, "low", "none").await;
     key.create_changes(changes).await;
@@ -229,12 +233,20 @@ async fn form_responses_pass_the_checks(app: TestApp, browser: Chromium) {
     check_in_all_looks(&browser, "sign-in refused", &mut problems).await;
     sign_in(&browser, &app, &app.organization).await;
     // Empty pages.
-    for path in ["/", "/changes", "/services", "/hosts", "/activity"] {
+    for path in [
+        "/",
+        "/changes",
+        "/incidents",
+        "/services",
+        "/hosts",
+        "/activity",
+    ] {
         browser.open(&format!("{}{path}", app.url())).await;
         check_in_all_looks(&browser, &format!("{path} when it is empty"), &mut problems).await;
     }
     for (path, button) in [
         ("/changes/new", "Log change"),
+        ("/incidents/new", "Open incident"),
         ("/services/new", "Create service"),
         ("/hosts/new", "Create host"),
         ("/settings/api-keys", "Create key"),

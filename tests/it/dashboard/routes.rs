@@ -75,6 +75,7 @@ impl Route {
             ("/changes/", &resources.change),
             ("/services/", &resources.service),
             ("/hosts/", &resources.host),
+            ("/incidents/", &resources.incident),
             ("/settings/api-keys/", &resources.key),
             ("/settings/integrations/", &resources.connection),
             ("/settings/sources/", &resources.source),
@@ -104,7 +105,10 @@ impl Route {
     /// Returns the fields of the form of a path.
     pub(super) fn fields(&self) -> Vec<(&'static str, &'static str)> {
         match self.path.as_str() {
-            "/changes" | "/changes/{id}" => vec![("title", "Sent by a form")],
+            "/changes" | "/changes/{id}" | "/incidents" | "/incidents/{id}" => {
+                vec![("title", "Sent by a form")]
+            }
+            "/incidents/{id}/cause" => vec![("change_id", ""), ("none_of_these", "true")],
             "/services" | "/services/{id}" => vec![("name", "sent by a form")],
             "/hosts" | "/hosts/{id}" => vec![("hostname", "sent-by-a-form")],
             "/settings/api-keys" | "/settings/organization" | "/account" => {

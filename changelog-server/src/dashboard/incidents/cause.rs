@@ -26,7 +26,8 @@ pub(in crate::dashboard) async fn mark(app: App, mut request: Request) -> ApiRes
     match save(&app, &viewer, id, &form).await {
         Ok(()) => Ok(page::see_other(&format!("/incidents/{id}"))),
         Err(StoreError::Invalid(invalid)) => {
-            detail::show(&app, &request, &viewer, id, form.refuse(&invalid)).await
+            let form = form.refuse(&invalid);
+            Box::pin(detail::show(&app, &request, &viewer, id, form)).await
         }
         Err(error) => Err(error.into()),
     }

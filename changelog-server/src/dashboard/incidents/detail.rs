@@ -77,7 +77,7 @@ impl DetailPage<'_> {
 pub(in crate::dashboard) async fn get(app: App, request: Request) -> ApiResult {
     let viewer = Viewer::read(&app, &request, Section::Incidents).await?;
     let id = request.id()?;
-    show(&app, &request, &viewer, id, Form::default()).await
+    Box::pin(show(&app, &request, &viewer, id, Form::default())).await
 }
 
 /// Shows the page of an incident, with the form for its cause if that was refused.

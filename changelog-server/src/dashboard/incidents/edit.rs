@@ -35,7 +35,7 @@ const URL: Field = Field::new("url", FieldKind::Optional, "Link")
 /// The fields of the form for a new incident.
 static FIELDS: [Field; 6] = [
     TITLE,
-    choice("severity", "Severity", Severity::WORDS, Some("Warning")),
+    SEVERITY,
     OF_SERVICE,
     ENVIRONMENT,
     Field::new("started_at", FieldKind::Time, "Started").hint("Leave empty for now."),
@@ -110,7 +110,9 @@ pub(in crate::dashboard) async fn new_form(app: App, request: Request) -> ApiRes
     if let Some(service) = named::find::<Service>(&app.store, viewer.tenant(), given).await? {
         form.set(SERVICE, service.name);
     }
-    form_page(&viewer, form.focused_on("title"), None)
+    let default = Form::with_values([("severity", Severity::Warning.to_string())]);
+    let form = form.with_missing(default).focused_on("title");
+    form_page(&viewer, form, None)
 }
 
 /// `POST /incidents`
