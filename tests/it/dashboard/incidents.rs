@@ -7,8 +7,10 @@ use serde_json::{Value, json};
 use super::sources::wait_for;
 use super::{between, join, main_of, sign_in};
 use changelog_tests::chromium::Chromium;
+use changelog_tests::event_stream::EventStream;
 use changelog_tests::{
-    TestApp, TestClient, assert_contains, assert_lacks, in_browser, on_both, on_one, text,
+    TestApp, TestClient, assert_contains, assert_lacks, in_browser, on_both, on_one, on_postgres,
+    text,
 };
 
 on_both!(
@@ -27,6 +29,8 @@ on_one!(
     other_pages_lead_to_incidents,
     links_that_are_no_web_addresses_are_not_linked,
 );
+
+on_postgres!(incidents_of_another_server_are_noticed);
 
 in_browser!(
     an_alert_appears_with_its_suspects_and_is_resolved,
@@ -694,4 +698,17 @@ async fn links_that_are_no_web_addresses_are_not_linked(app: TestApp) {
     let page = format!("/incidents/{}", text(&incident[0]["id"]));
     let shown = main_of(&owner, &page).await;
     assert_lacks(&shown, "href=\"javascript");
+}
+
+async fn incidents_of_another_server_are_noticed(app: TestApp) {
+    let server = app.another_server(&[]).await;
+    let other = TestClient::new(&server.address).with("x-api-key", &app.organization.key);
+    let owner = app.browser().await;
+    let mut stream = EventStream::open(owner.request("GET", "/events")).await;
+    assert_eq!(stream.event().await.name, "alive");
+    open(&other, "Down", json!({})).await;
+    let opened = std::time::Instant::now();
+    while stream.event().await.name != "changed" {
+        assert!(opened.elapsed().as_secs() < 15, "not noticed");
+    }
 }

@@ -434,7 +434,7 @@ async fn an_alert_brings_its_suspects_to_a_chat(mut app: TestApp) {
     assert_contains(&shown, "Checkout returns 502");
     assert_contains(&shown, "Deploy checkout 4.2: ");
     assert_contains(&shown, "same service: checkout");
-    assert_contains(&shown, "/around?at=");
+    assert_contains(&shown, "/incidents/");
 
     source
         .send(&notification("checkout", &ago(1), Some(&ago(0))))

@@ -62,8 +62,9 @@ struct DetailPage<'a> {
     history: Vec<ActivityRow>,
     /// The page of all changes before the start.
     around: String,
-    /// The address of this page.
+    /// The address of this page, and the command that prints it as Markdown.
     link: String,
+    chlog: String,
 }
 
 impl DetailPage<'_> {
@@ -141,6 +142,7 @@ pub(super) async fn show(
             .collect(),
         around: address("/around", &query),
         link: format!("{}/incidents/{}", app.url(), incident.id),
+        chlog: format!("chlog incident show {} --format md", incident.id),
         incident: &incident,
         form,
     };

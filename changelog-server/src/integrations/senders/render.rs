@@ -127,7 +127,7 @@ impl Summary {
         Self {
             tone,
             title: line(&incident.title),
-            url: around_url(message.dashboard, incident),
+            url: format!("{}/incidents/{}", message.dashboard, incident.id),
             headline,
             facts: [service, environment, Some(started)]
                 .into_iter()
@@ -195,16 +195,6 @@ impl Summary {
     pub(super) fn fallback(&self) -> String {
         format!("{} {}: {}", self.tone.emoji(), self.title, self.headline)
     }
-}
-
-/// Returns the page of what changed before an incident, with all suspects.
-fn around_url(dashboard: &str, incident: &Incident) -> String {
-    let mut query = form_urlencoded::Serializer::new(String::new());
-    query.append_pair("at", &incident.started_at.to_string());
-    if let Some(service) = &incident.service {
-        query.append_pair("service", &service.name);
-    }
-    format!("{dashboard}/around?{}", query.finish())
 }
 
 /// Returns the first suspects of an incident with their reasons, or says that there are none,
