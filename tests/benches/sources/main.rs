@@ -1,10 +1,17 @@
+//! What arrives at sources, in two tables.
+//!
 //! A flood from one source: how many events a second are stored and read, and what it costs
 //! another organization, whose client gets one change all the time. Each round sends
 //! `BENCH_EVENTS` (10,000) deployments; the server is killed in the middle of the second one.
 //! After each round no event may be missing, and no change may be there twice.
 //!
+//! Then 200 alerts, while another client creates 500 changes a second: how long it takes until the
+//! suspects of each are in a chat.
+//!
 //! `cargo bench -p changelog-tests --bench sources` prints the table. `BENCH_ROUNDS` (2) is the
 //! number of rounds: 10 make a history of 100,000 events.
+
+mod alerts;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -43,6 +50,11 @@ fn run() -> std::io::Result<()> {
             if let Some(app) = TestApp::with_process(engine).await {
                 measure(app, events, rounds).await;
             }
+        }
+        print("\n| Database | Alerts | creates/s | p50, p99 until the suspects are in a chat |");
+        print("|---|---|---|---|");
+        for engine in [Engine::Sqlite, Engine::Postgres] {
+            alerts::measure(engine).await;
         }
     });
     Ok(())
@@ -90,12 +102,12 @@ async fn measure(mut app: TestApp, events: u64, rounds: u64) {
         let memory = status.expect("a status").vmrss.unwrap_or_default() / 1024;
         #[expect(clippy::cast_precision_loss, reason = "a few thousand")]
         let rate = events as f64 / stored.as_secs_f64();
-        let flooded = flooded.map_or_else(|| "killed".to_owned(), |gets| shown(&gets));
+        let flooded = flooded.map_or_else(|| "killed".to_owned(), |gets| percentiles(&gets));
         print(&format!(
             "| {:?} | {first} | {rate:.0} | {:.1} s | {} | {flooded} | {memory} MiB |",
             app.engine,
             read.as_secs_f64(),
-            shown(&quiet),
+            percentiles(&quiet),
         ));
     }
 }
@@ -173,7 +185,7 @@ async fn gets(reader: &TestClient, path: &str, stop: &AtomicBool) -> Vec<Duratio
     latencies
 }
 
-fn shown(sorted: &[Duration]) -> String {
+fn percentiles(sorted: &[Duration]) -> String {
     let at = |percent: usize| {
         let index = (sorted.len() * percent / 100).min(sorted.len().saturating_sub(1));
         sorted
