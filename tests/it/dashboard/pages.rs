@@ -18,6 +18,7 @@ in_browser!(
     every_page_passes_the_checks,
     form_responses_pass_the_checks,
     the_checks_find_faults,
+    the_bar_fits_every_width,
 );
 
 /// Our own checks, in every run.
@@ -307,6 +308,27 @@ async fn form_responses_pass_the_checks(app: TestApp, browser: Chromium) {
     browser.wait_for("#new-api-key").await;
     check_in_all_looks(&browser, "/setup done", &mut problems).await;
     assert_none(&problems);
+}
+
+async fn the_bar_fits_every_width(app: TestApp, browser: Chromium) {
+    let name = [("name", "An organization with a name that is long")];
+    app.browser()
+        .await
+        .submit("/settings/organization", &name)
+        .await;
+    sign_in(&browser, &app, &app.organization).await;
+    browser
+        .wait_for("[data-freshness=live]:not([hidden])")
+        .await;
+    for width in [320, 360, 480, 767, 768, 1024, 1215, 1216, 1280, 1439, 1440] {
+        browser.set_width(width).await;
+        let bar =
+            "const [page, search] = [document.scrollingElement, document.getElementById('search')];
+            return [page.scrollWidth - innerWidth, search.clientWidth]";
+        let bar = browser.script(bar).await;
+        assert!(bar[0].as_i64() <= Some(0), "{width}: {bar}");
+        assert!(bar[1].as_i64() >= Some(60), "{width}: {bar}");
+    }
 }
 
 async fn the_checks_find_faults(app: TestApp, browser: Chromium) {
