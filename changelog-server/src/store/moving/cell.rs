@@ -1,11 +1,9 @@
 //! A value of a row, whatever it is.
 
 use sha2::{Digest as _, Sha256};
-use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
-use sqlx::sqlite::SqliteArguments;
 use sqlx::types::Uuid;
-use sqlx::{Postgres, Sqlite};
+use sqlx::{Database, Encode, Type};
 
 /// A value.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,32 +47,24 @@ impl Cell {
 
 /// Returns JSON in one form: the members of objects in the order of their names.
 pub(super) fn json(text: &str) -> Result<Cell, sqlx::Error> {
-    let value: serde_json::Value =
+    let mut value: serde_json::Value =
         serde_json::from_str(text).map_err(|error| sqlx::Error::Decode(error.into()))?;
-    let mut value = value;
     value.sort_all_objects();
     Ok(Cell::Text(value.to_string()))
 }
 
-/// Binds a value to a statement of SQLite.
-pub(super) fn bind_sqlite(
-    query: Query<'_, Sqlite, SqliteArguments>,
+/// Binds a value to a statement.
+pub(super) fn bind<'q, DB: Database>(
+    query: Query<'q, DB, DB::Arguments>,
     cell: Cell,
-) -> Query<'_, Sqlite, SqliteArguments> {
-    match cell {
-        Cell::Null => query.bind(None::<i64>),
-        Cell::Uuid(id) => query.bind(id),
-        Cell::Number(number) => query.bind(number),
-        Cell::Text(text) => query.bind(text),
-        Cell::Bytes(bytes) => query.bind(bytes),
-    }
-}
-
-/// Binds a value to a statement of PostgreSQL.
-pub(super) fn bind_postgres(
-    query: Query<'_, Postgres, PgArguments>,
-    cell: Cell,
-) -> Query<'_, Postgres, PgArguments> {
+) -> Query<'q, DB, DB::Arguments>
+where
+    Option<i64>: Encode<'q, DB> + Type<DB>,
+    Uuid: Encode<'q, DB> + Type<DB>,
+    i64: Encode<'q, DB> + Type<DB>,
+    String: Encode<'q, DB> + Type<DB>,
+    Vec<u8>: Encode<'q, DB> + Type<DB>,
+{
     match cell {
         Cell::Null => query.bind(None::<i64>),
         Cell::Uuid(id) => query.bind(id),

@@ -2,13 +2,13 @@
 
 use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
-use sqlx::postgres::{PgConnection, PgRow};
-use sqlx::sqlite::{SqliteConnection, SqliteRow};
+use sqlx::postgres::PgConnection;
+use sqlx::sqlite::SqliteConnection;
 use sqlx::types::Uuid;
-use sqlx::{AssertSqlSafe, Connection, Row};
+use sqlx::{AssertSqlSafe, ColumnIndex, Connection, Decode, Row, Type};
 
 use super::MoveError;
-use super::cell::{Cell, bind_postgres, bind_sqlite, json};
+use super::cell::{Cell, bind, json};
 use crate::store::engine::Engine;
 use crate::store::engine::direct::Direct;
 
@@ -150,15 +150,15 @@ impl Table {
         match db {
             Engine::Sqlite(db) => {
                 let query = sqlx::query(AssertSqlSafe(self.select(false, has_key)));
-                let query = after.fold(query, bind_sqlite);
+                let query = after.fold(query, bind);
                 let rows = query.fetch(db);
-                rows.map(|row| self.sqlite_row(&row?)).boxed()
+                rows.map(|row| self.cells(&row?)).boxed()
             }
             Engine::Postgres(db) => {
                 let query = sqlx::query(AssertSqlSafe(self.select(true, has_key)));
-                let query = after.fold(query, bind_postgres);
+                let query = after.fold(query, bind);
                 let rows = query.fetch(db);
-                rows.map(|row| self.postgres_row(&row?)).boxed()
+                rows.map(|row| self.cells(&row?)).boxed()
             }
         }
     }
@@ -190,11 +190,11 @@ impl Table {
         let row = match db {
             Engine::Sqlite(db) => {
                 let row = sqlx::query(select).fetch_optional(db).await?;
-                row.map(|row| self.sqlite_row(&row)).transpose()?
+                row.map(|row| self.cells(&row)).transpose()?
             }
             Engine::Postgres(db) => {
                 let row = sqlx::query(select).fetch_optional(db).await?;
-                row.map(|row| self.postgres_row(&row)).transpose()?
+                row.map(|row| self.cells(&row)).transpose()?
             }
         };
         let is_counts = COUNTS.contains(&self.name.as_str());
@@ -206,26 +206,15 @@ impl Table {
         }))
     }
 
-    fn sqlite_row(&self, row: &SqliteRow) -> Result<Vec<Cell>, sqlx::Error> {
-        let cell = |(place, column): (usize, &Column)| {
-            Ok(match column.kind {
-                Kind::Uuid => row.try_get::<Option<Uuid>, _>(place)?.map(Cell::Uuid),
-                Kind::Number | Kind::SmallNumber => {
-                    row.try_get::<Option<i64>, _>(place)?.map(Cell::Number)
-                }
-                Kind::Text => row.try_get::<Option<String>, _>(place)?.map(Cell::Text),
-                Kind::Bytes => row.try_get::<Option<Vec<u8>>, _>(place)?.map(Cell::Bytes),
-                Kind::Json => {
-                    let text: Option<String> = row.try_get(place)?;
-                    text.map(|text| json(&text)).transpose()?
-                }
-            }
-            .unwrap_or(Cell::Null))
-        };
-        self.columns.iter().enumerate().map(cell).collect()
-    }
-
-    fn postgres_row(&self, row: &PgRow) -> Result<Vec<Cell>, sqlx::Error> {
+    /// Reads the cells of a row.
+    fn cells<'r, R: Row>(&self, row: &'r R) -> Result<Vec<Cell>, sqlx::Error>
+    where
+        usize: ColumnIndex<R>,
+        Uuid: Decode<'r, R::Database> + Type<R::Database>,
+        i64: Decode<'r, R::Database> + Type<R::Database>,
+        String: Decode<'r, R::Database> + Type<R::Database>,
+        Vec<u8>: Decode<'r, R::Database> + Type<R::Database>,
+    {
         let cell = |(place, column): (usize, &Column)| {
             Ok(match column.kind {
                 Kind::Uuid => row.try_get::<Option<Uuid>, _>(place)?.map(Cell::Uuid),
@@ -286,7 +275,7 @@ impl Table {
                 vec![values.as_str(); part.len()].join(", ")
             );
             let query = sqlx::query(AssertSqlSafe(insert)).persistent(false);
-            let query = part.into_iter().flatten().fold(query, bind_sqlite);
+            let query = part.into_iter().flatten().fold(query, bind);
             query.execute(&mut *transaction).await?;
         }
         transaction.commit().await
