@@ -32,10 +32,13 @@ async fn screenshots_of_the_demo() {
         TestClient::new(&demo.server.address).with("x-api-key", &demo.export("CHLOG_API_KEY"));
     let culprit = key.body("/api/changes?q=payments+4.18.0").await;
     let change = text(&culprit["data"][0]["id"]);
+    let incidents = key.body("/api/incidents").await;
+    let incident = text(&incidents["data"][0]["id"]);
     for (path, name) in [
         ("/", "overview"),
         (&*format!("/around{around}"), "around"),
         (&*format!("/changes/{change}"), "change"),
+        (&*format!("/incidents/{incident}"), "incident"),
     ] {
         take(&browser, &format!("{url}{path}"), name).await;
     }
