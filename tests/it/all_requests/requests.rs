@@ -233,7 +233,8 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
         }
         self.sent.insert(format!("POST {}", trail.path));
         self.call_during_a_run(&trail, times).await;
-        for source in [source, trail] {
+        let alerts = self.alert(times).await;
+        for source in [source, trail, alerts] {
             let events = source.events().await;
             let is_updated = events.iter().any(|event| event["outcome"] == "updated");
             assert!(is_updated, "{events:?}");
@@ -242,6 +243,29 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
             source.events().await;
             self.app.admin(&["source", "delete", &source.id]);
         }
+    }
+
+    /// Sends alerts that fire and are resolved.
+    async fn alert(&self, times: usize) -> TestSource<'_> {
+        let org = self.app.organization.id.as_str();
+        let alerts = self
+            .app
+            .source("alertmanager", &format!("Alerts of {org} {times}"), None);
+        for round in 0..times {
+            for (status, ends) in [
+                ("firing", "0001-01-01T00:00:00Z"),
+                ("resolved", "2026-01-20T10:09:00Z"),
+            ] {
+                let body = json!({
+                    "version": "4", "groupKey": format!("group {round}"), "status": status,
+                    "commonLabels": { "alertname": "HighErrors" },
+                    "alerts": [{ "status": status, "labels": {}, "endsAt": ends,
+                        "startsAt": "2026-01-20T10:01:00Z" }],
+                });
+                alerts.send(&body).await.is(202);
+            }
+        }
+        alerts
     }
 
     /// Sends calls of Terraform before and after the run is recorded that explains them, and
