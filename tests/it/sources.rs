@@ -1,5 +1,6 @@
 //! Sources: what other systems send, through real HTTP, as changes.
 
+mod alertmanager;
 mod alerts;
 mod calls;
 mod coverage;

@@ -8,6 +8,7 @@
     reason = "a harness panics where an expectation fails"
 )]
 
+pub mod alertmanager;
 mod app;
 pub mod bench;
 pub mod chromium;
