@@ -65,6 +65,8 @@ wire_enum! {
         Sentry = "sentry",
         /// Alerts as any JSON, by templates of the source.
         GenericAlert = "generic-alert",
+        /// Slash commands of Slack, which are answered.
+        SlackCommand = "slack-command",
     }
 }
 
@@ -82,6 +84,12 @@ impl SourceKind {
                 | Self::Sentry
                 | Self::GenericAlert
         )
+    }
+
+    /// Returns whether its changes come by themselves, so that it can be missed when it is
+    /// silent.
+    pub fn has_rhythm(&self) -> bool {
+        !self.is_of_alerts() && *self != Self::SlackCommand
     }
 }
 

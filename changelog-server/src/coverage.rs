@@ -46,7 +46,7 @@ pub(crate) async fn coverage(
         .map(|(id, name)| (Reporter::Key(id), name, API_KEY_KIND.to_owned()));
     let sources = sources
         .into_iter()
-        .filter(|source| source.disabled_at.is_none() && !source.kind.is_of_alerts())
+        .filter(|source| source.disabled_at.is_none() && source.kind.has_rhythm())
         .map(|source| {
             (
                 Reporter::Source(source.id),
@@ -88,7 +88,7 @@ pub(crate) async fn hear_source(
     actor: &Actor,
     times: &[Timestamp],
 ) -> Result<(), StoreError> {
-    if source.kind.is_of_alerts() {
+    if !source.kind.has_rhythm() {
         return Ok(());
     }
     hear(tx, source.tenant, silent_source(source), actor, times).await

@@ -20,6 +20,7 @@ mod operation;
 mod proof;
 mod received;
 mod session;
+mod slack_request;
 
 mod settings;
 
@@ -36,3 +37,4 @@ pub use proof::Unproven;
 pub use received::{Headers, Received};
 pub use session::SESSION_PAUSE;
 pub use settings::{AlertTemplates, GenericTemplates, RiskRules, Settings};
+pub use slack_request::{PressedButton, SlackRequest, SlashCommand, Wish};

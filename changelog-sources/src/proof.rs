@@ -37,6 +37,9 @@ pub(crate) enum Proof {
     Secret { header: &'static str },
     /// Standard Webhooks: <https://www.standardwebhooks.com>.
     StandardWebhooks,
+    /// Slack, version 0: an HMAC with SHA-256 of the version, the seconds since 1970 in
+    /// `X-Slack-Request-Timestamp` and the body.
+    Slack,
 }
 
 /// A hash function of an HMAC.
@@ -54,6 +57,7 @@ impl Proof {
             | Self::TimedHmac { header, .. }
             | Self::Secret { header } => header,
             Self::StandardWebhooks => "webhook-signature",
+            Self::Slack => "x-slack-signature",
         }
     }
 
@@ -80,6 +84,7 @@ impl Proof {
                 let value = value.strip_prefix("Bearer ").unwrap_or(value);
                 is_equal(value.as_bytes(), secret.as_bytes())
             }
+            Self::Slack => is_of_slack(value, secret, received),
             Self::StandardWebhooks => is_standard_webhook(value, secret, received),
         }
     }
@@ -133,6 +138,16 @@ fn is_recent(seconds: &str, now: Timestamp) -> bool {
         .ok()
         .and_then(|at| at.checked_mul(1_000));
     sent.is_some_and(|sent| (now.millis() - sent).abs() <= MAX_AGE_MILLIS)
+}
+
+fn is_of_slack(value: &str, secret: &str, received: &Received<'_>) -> bool {
+    let time = received.headers.get("x-slack-request-timestamp");
+    let (Some(time), Some(digits)) = (time, value.trim().strip_prefix("v0=")) else {
+        return false;
+    };
+    let mut signed = format!("v0:{time}:").into_bytes();
+    signed.extend_from_slice(received.body);
+    is_recent(time, received.at) && is_hmac(Hash::Sha256, secret.as_bytes(), &signed, digits)
 }
 
 fn is_standard_webhook(value: &str, secret: &str, received: &Received<'_>) -> bool {

@@ -7,3 +7,4 @@ mod coverage;
 mod floods;
 mod receiving;
 mod runs;
+mod slack_command;

@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::json;
 use warp::reply::Response;
 
+use super::slack_command;
 use crate::app::App;
 use crate::ingest::open_secret;
 use crate::store::{NewSourceEvent, Source, new_id};
@@ -28,7 +29,8 @@ pub(super) struct StoredEvent {
 
 /// Stores what a sender of a source sends. It is read in the background: the page of the source
 /// and `changelog-server source events` show what became of it. The address is the proof that a
-/// sender may send, with a signature or a secret in a header where the sender has one.
+/// sender may send, with a signature or a secret in a header where the sender has one. Slash
+/// commands of Slack are answered at once, with a message.
 #[utoipa::path(post, path = "/api/ingest/{kind}/{token}", tag = TAG, operation_id = "send_event",
     security(()),
     params(
@@ -40,7 +42,7 @@ pub(super) struct StoredEvent {
         description = "What the sender sends, at most 4 MiB; any other media type is taken, too"),
     responses(
         (status = 202, description = "It is stored", body = Data<StoredEvent>),
-        (status = 200, description = "The answer to a sender that only checks the address",
+        (status = 200, description = "The answer to a sender that only checks the address, or to a command of Slack",
             body = Object),
     ))]
 pub(super) async fn receive(app: App, mut request: Request) -> ApiResult {
@@ -68,6 +70,9 @@ pub(super) async fn receive(app: App, mut request: Request) -> ApiResult {
             .await?;
         return Err(ApiError::new(ProblemCode::Unauthorized, reason)
             .with_header(header::WWW_AUTHENTICATE, "Signature"));
+    }
+    if source.kind == SourceKind::SlackCommand {
+        return slack_command::respond(&app, &source, &body).await;
     }
     match changelog_sources::handshake(&source.kind, &received) {
         Some(Handshake::Json(answer)) => return Ok(json(200, &answer)),

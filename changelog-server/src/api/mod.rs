@@ -22,6 +22,7 @@ mod list_filter;
 mod mcp;
 mod openapi;
 mod services;
+mod slack_command;
 mod stream;
 
 use self::caller::{admin, any_bearer, any_key, read, record};

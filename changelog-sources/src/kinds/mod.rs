@@ -21,6 +21,7 @@ mod kubernetes;
 mod launchdarkly;
 mod pagerduty;
 mod sentry;
+mod slack_command;
 mod sns;
 mod template;
 mod terraform_cloud;
@@ -85,6 +86,7 @@ fn kind(kind: &SourceKind) -> Option<&'static Kind> {
         SourceKind::Launchdarkly => Some(&launchdarkly::KIND),
         SourceKind::Pagerduty => Some(&pagerduty::KIND),
         SourceKind::Sentry => Some(&sentry::KIND),
+        SourceKind::SlackCommand => Some(&slack_command::KIND),
         SourceKind::TerraformCloud => Some(&terraform_cloud::KIND),
         SourceKind::Unleash => Some(&unleash::KIND),
         _ => None,
@@ -114,6 +116,10 @@ pub fn verify(
         (Some(kind), Some(secret)) if !kind.proofs.is_empty() => {
             proof::require(kind.proofs, secret, received)
         }
+        // It is answered with what the organization has recorded.
+        (Some(_), None) if *of == SourceKind::SlackCommand => Err(Unproven(
+            "the source has no secret: enter that of the sender".to_owned(),
+        )),
         _ => Ok(()),
     }
 }

@@ -7,7 +7,7 @@ mod render;
 mod request;
 mod sample;
 mod secrets;
-mod slack;
+pub(crate) mod slack;
 mod teams;
 pub mod webhook;
 

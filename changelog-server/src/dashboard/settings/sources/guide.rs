@@ -70,6 +70,7 @@ fn parts(kind: &SourceKind) -> &'static [Part] {
         SourceKind::Cloudwatch => CLOUDWATCH,
         SourceKind::Sentry => SENTRY,
         SourceKind::GenericAlert => GENERIC_ALERT,
+        SourceKind::SlackCommand => SLACK_COMMAND,
         _ => &[],
     }
 }
@@ -578,6 +579,29 @@ const GENERIC_ALERT: &[Part] = &[
          The templates in the settings below fill the rest, for example {{ status }} for the \
          status.",
     ),
+];
+
+const SLACK_COMMAND: &[Part] = &[
+    Text(
+        "At api.slack.com/apps, make an app for the workspace, or open one. Its Signing Secret is \
+         under Basic Information, App Credentials: enter it as the secret of this source.",
+    ),
+    Text("Under Slash Commands: Create New Command."),
+    Fields(&[
+        ("Command", "/changes"),
+        ("Request URL", ADDRESS),
+        (
+            "Short Description",
+            "What changed, and what may have broken it",
+        ),
+        ("Usage Hint", "[TIME] [SERVICE] | log TITLE"),
+    ]),
+    Text(
+        "Under Interactivity & Shortcuts, turn Interactivity on, so that an answer can be shown to \
+         the channel.",
+    ),
+    Fields(&[("Request URL", ADDRESS), ("Signing secret, here", SECRET)]),
+    Text("Install the app to the workspace, and enter /changes in a channel."),
 ];
 
 #[cfg(test)]

@@ -59,7 +59,7 @@ pub(super) struct Group {
 }
 
 /// In the order in which they are offered.
-pub(super) static GROUPS: [Group; 5] = [
+pub(super) static GROUPS: [Group; 6] = [
     Group {
         label: "Deployments",
         kinds: &[
@@ -184,6 +184,14 @@ pub(super) static GROUPS: [Group; 5] = [
                 "Templates of yours make incidents of the JSON that a program sends.",
             ),
         ],
+    },
+    Group {
+        label: "Commands",
+        kinds: &[OfferedKind::new(
+            SourceKind::SlackCommand,
+            "Slack command",
+            "Answers /changes with what may have broken a service, and records changes.",
+        )],
     },
 ];
 

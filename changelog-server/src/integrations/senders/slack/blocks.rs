@@ -103,11 +103,11 @@ fn body(fallback: &str, blocks: &[Value]) -> Value {
     })
 }
 
-fn section(text: &str) -> Value {
+pub(crate) fn section(text: &str) -> Value {
     json!({ "type": "section", "text": mrkdwn(text, MAX_SECTION_CHARS) })
 }
 
-fn context(text: &str) -> Value {
+pub(crate) fn context(text: &str) -> Value {
     let text = escaped(text, CONTEXT_CHARS);
     json!({ "type": "context", "elements": [mrkdwn(&text, CONTEXT_CHARS)] })
 }
@@ -120,7 +120,7 @@ fn mrkdwn(text: &str, max_chars: usize) -> Value {
 }
 
 /// Returns a link. The characters of the URL are not counted.
-fn link(url: &str, text: &str, max_chars: usize) -> String {
+pub(crate) fn link(url: &str, text: &str, max_chars: usize) -> String {
     let url = url.replace('&', "&amp;").replace('|', "%7C");
     let text = clipped_as(text, max_chars, |c, neighbors| match c {
         // Ends the text of a link.
@@ -132,7 +132,7 @@ fn link(url: &str, text: &str, max_chars: usize) -> String {
 
 /// Returns text of users so that Slack shows it as it is: without formatting, mentions
 /// and links.
-fn escaped(text: &str, max_chars: usize) -> String {
+pub(crate) fn escaped(text: &str, max_chars: usize) -> String {
     clipped_as(text, max_chars, escape)
 }
 

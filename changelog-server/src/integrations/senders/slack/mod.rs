@@ -1,7 +1,7 @@
 //! Slack: by an incoming webhook, which can only send, or by a bot's token, which keeps
 //! one message of each change up to date.
 
-mod blocks;
+pub(crate) mod blocks;
 mod bot;
 mod webhook;
 
