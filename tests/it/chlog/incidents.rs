@@ -87,8 +87,8 @@ async fn incidents_are_opened_found_and_resolved(app: TestApp) {
     };
     assert_eq!(ids("").len(), 3);
     assert_eq!(ids("--status resolved"), [second.clone(), first.clone()]);
-    assert_eq!(ids("--service payments"), [first.clone()]);
-    assert_eq!(ids("--until 5m"), [first.clone()]);
+    assert_eq!(ids("--service payments"), [first.as_str()]);
+    assert_eq!(ids("--until 5m"), [first.as_str()]);
     assert_eq!(ids("--since 5m --status resolved"), [second]);
     assert_eq!(ids("-L 2").len(), 2);
     assert_eq!(ids("--all").len(), 3);

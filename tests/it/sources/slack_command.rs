@@ -42,7 +42,7 @@ impl<'a> Slack<'a> {
     async fn post(&self, body: String, seconds: i64, secret: &str) -> TestResponse {
         let key = hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes());
         let tag = hmac::sign(&key, format!("v0:{seconds}:{body}").as_bytes());
-        let digits: String = tag
+        let digits: Vec<String> = tag
             .as_ref()
             .iter()
             .map(|byte| format!("{byte:02x}"))
@@ -51,7 +51,7 @@ impl<'a> Slack<'a> {
         let request = request
             .header("content-type", "application/x-www-form-urlencoded")
             .header("x-slack-request-timestamp", seconds.to_string())
-            .header("x-slack-signature", format!("v0={digits}"));
+            .header("x-slack-signature", format!("v0={}", digits.concat()));
         send(request.body(body)).await
     }
 
@@ -120,7 +120,7 @@ async fn a_command_answers_with_suspects(app: TestApp) {
     assert_contains(&shown, "1. *<");
     assert_contains(
         &shown,
-        &format!("/changes/{cause}|Deploy &lt;!channel&gt; payments &amp; "),
+        format!("/changes/{cause}|Deploy &lt;!channel&gt; payments &amp; "),
     );
     assert_contains(&shown, "same service: payments");
     assert_lacks(&shown, "<!channel>");
