@@ -83,8 +83,8 @@ pub fn check(request: &Received, secret: &str) -> Result<WebhookEvent, String> {
     let mut members: Vec<&str> = object.keys().map(String::as_str).collect();
     members.sort_unstable();
     let subject = kind.split('.').next().unwrap_or_default();
-    let is_kind =
-        ["change", "source"].contains(&subject) && kind.chars().all(|c| is_id(c) || c == '.');
+    let is_kind = ["change", "source", "incident"].contains(&subject)
+        && kind.chars().all(|c| is_id(c) || c == '.');
     if members != ["data", "timestamp", "type"] || !is_kind || !body["data"][subject].is_object() {
         return Err(format!("the envelope is {body}"));
     }

@@ -1,10 +1,13 @@
 //! Webhooks in the format of Standard Webhooks: signed POST requests of JSON.
 
+use std::collections::BTreeSet;
+
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use changelog_core::{
-    Change, Differences, Event, EventKind, EventOfChange, Incident, SilentSource, Timestamp,
+    Change, Differences, Event, EventKind, EventOfChange, EventOfIncident, Incident, SilentSource,
+    Timestamp,
 };
 use http::Method;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
@@ -116,10 +119,13 @@ struct SourceData<'e> {
 
 /// Which incident was opened or resolved, or has suspects.
 #[derive(Serialize)]
-struct IncidentData<'e> {
-    incident: &'e Incident,
+struct IncidentData {
+    incident: Incident,
     /// Whether it was opened or ranked before.
     again: bool,
+    /// The lists that were shortened.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    truncated: BTreeSet<&'static str>,
 }
 
 /// What happened.
@@ -145,16 +151,40 @@ fn body(event: &Event) -> Vec<u8> {
             },
         }
         .json(),
-        Event::Incident(event) => Envelope {
-            kind: &event.kind,
-            timestamp: event.at,
-            data: IncidentData {
-                incident: &event.incident,
-                again: event.again,
-            },
-        }
-        .json(),
+        Event::Incident(event) => body_of_incident(event),
     }
+}
+
+/// Returns the body: at most [`MAX_BODY_BYTES`] of JSON. Lists whose ends are left out are named
+/// in `truncated`.
+fn body_of_incident(event: &EventOfIncident) -> Vec<u8> {
+    let mut envelope = Envelope {
+        kind: &event.kind,
+        timestamp: event.at,
+        data: IncidentData {
+            incident: event.incident.clone(),
+            again: event.again,
+            truncated: BTreeSet::new(),
+        },
+    };
+    while envelope.excess() > 0 {
+        let IncidentData {
+            incident,
+            truncated,
+            ..
+        } = &mut envelope.data;
+        let shortened = if incident.first_suspects.pop().is_some() {
+            "first_suspects"
+        } else if incident.suspects.pop().is_some() {
+            "suspects"
+        } else if incident.gaps.pop().is_some() {
+            "gaps"
+        } else {
+            break;
+        };
+        truncated.insert(shortened);
+    }
+    envelope.json()
 }
 
 /// Returns the body: at most [`MAX_BODY_BYTES`] of JSON. What takes the most space and is

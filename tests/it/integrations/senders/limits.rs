@@ -5,7 +5,9 @@ use changelog_core::limits::{
     MAX_LINKS, MAX_LONG_TEXT_CHARS, MAX_NAME_CHARS, MAX_SERVICES, MAX_TAGS, MAX_TITLE_CHARS,
     MAX_URL_CHARS,
 };
-use changelog_core::{Agent, Change, ConnectionKind, Event, EventKind, Link, ServiceRef, Status};
+use changelog_core::{
+    Agent, Change, ConnectionKind, Event, EventKind, EventOfIncident, Link, ServiceRef, Status,
+};
 use changelog_server::integrations::message::Message;
 use changelog_server::integrations::senders;
 use changelog_tests::receivers::{pagerduty, slack, teams, webhook};
@@ -15,6 +17,11 @@ use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 
 use super::{change, client, event_of, event_of_source, message, webhook_target};
+
+/// The suspects and the gaps that an incident keeps, and more characters than a reason has.
+const MAX_SUSPECTS: usize = 10;
+const MAX_GAPS: usize = 10;
+const MAX_REASON_CHARS: usize = 400;
 
 /// Strings of up to a number of characters that take much space in some format, or are
 /// formatting.
@@ -122,7 +129,67 @@ fn events() -> impl Strategy<Value = Event> {
     });
     let of_sources = (any::<String>(), any::<bool>())
         .prop_map(|(name, is_silent)| Event::Source(event_of_source(&name, is_silent)));
-    prop_oneof![4 => of_changes, 1 => of_sources]
+    prop_oneof![4 => of_changes, 1 => of_sources, 2 => incidents()]
+}
+
+/// Incidents with as many suspects, reasons and gaps as are kept, each with long texts.
+fn incidents() -> impl Strategy<Value = Event> {
+    let kinds = EventKind::ALL.iter().filter(|kind| kind.is_of_incident());
+    let kinds = prop::sample::select(kinds.cloned().collect::<Vec<_>>());
+    let names = || prop::collection::vec(text(1, MAX_NAME_CHARS), 0..=MAX_GAPS);
+    let suspects = prop::collection::vec(
+        (
+            text(3, MAX_TITLE_CHARS),
+            prop::collection::vec(text(1, MAX_REASON_CHARS), 1..8),
+        ),
+        0..=MAX_SUSPECTS,
+    );
+    let title = text(3, MAX_TITLE_CHARS);
+    let url = prop::option::of(text(0, MAX_URL_CHARS - 20));
+    (title, kinds, names(), suspects, url).prop_map(|(title, kind, names, suspects, url)| {
+        let id = uuid::Uuid::from_u128(1);
+        let at = "2026-01-15T08:30:00.000Z";
+        let suspects = suspects.into_iter().map(|(title, reasons)| {
+            let reasons = reasons
+                .into_iter()
+                .map(|text| json!({ "code": "same_service", "points": 64, "text": text }));
+            json!({
+                "score": 154, "reasons": reasons.collect::<Vec<_>>(),
+                "change": {
+                    "id": id, "title": title, "risk_level": "high", "status": "completed",
+                    "outcome": null, "service": null, "environment": null, "at": at,
+                    "created_by": null, "on_behalf_of": null,
+                },
+            })
+        });
+        let suspects: Vec<Value> = suspects.collect();
+        let service = names
+            .first()
+            .map(|name| json!({ "id": id, "name": name, "color": "#fff" }));
+        let gaps = names
+            .iter()
+            .map(|name| json!({ "name": name, "since": at, "until": null }));
+        let resolved_at = (kind == EventKind::IncidentResolved).then_some(at);
+        let incident = json!({
+            "id": id, "title": title, "severity": "critical",
+            "status": if resolved_at.is_some() { "resolved" } else { "open" },
+            "service_id": service.as_ref().map(|_| id), "service": service, "environment": "prod",
+            "started_at": at, "resolved_at": resolved_at,
+            "url": url.map(|path| format!("https://example.com/{path}")), "source": null,
+            "created_by": null, "suspects": suspects, "first_suspects": suspects, "ranked_at": at,
+            "gaps": gaps.collect::<Vec<_>>(), "cause_change_id": null, "cause": null,
+            "created_at": at, "updated_at": at,
+        });
+        Event::Incident(Box::new(EventOfIncident {
+            id,
+            kind,
+            at: at.parse().expect("a time"),
+            actor: "source: Alerts".to_owned(),
+            actor_id: None,
+            again: false,
+            incident: serde_json::from_value(incident).expect("an incident"),
+        }))
+    })
 }
 
 #[test]
