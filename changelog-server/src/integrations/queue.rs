@@ -16,6 +16,11 @@ use crate::store::{
 const BURST_PERIOD: TimeDelta = TimeDelta::minutes(1);
 /// The number of messages about a service in that period that chats get by themselves.
 const MAX_SINGLE_MESSAGES: usize = 5;
+/// The period in which the messages of a chat are counted for a storm of alerts.
+const STORM_PERIOD: TimeDelta = TimeDelta::seconds(10);
+/// The number of messages in that period from which on messages about incidents are joined,
+/// whatever their services: twice as many as a chat takes.
+const MAX_STORM_MESSAGES: usize = 20;
 
 /// What was queued.
 #[derive(Debug, Default)]
@@ -59,7 +64,8 @@ pub(super) async fn queue_events(app: &App, tenant: Tenant) -> Result<Queued, St
 }
 
 /// Returns the deliveries of events by a connection. If a chat would get more than five
-/// messages about a service within a minute, the later ones are joined at its end.
+/// messages about a service within a minute, the later ones are joined at its end; so are
+/// messages about incidents if it would get more than twenty messages within ten seconds.
 async fn deliveries_of(
     tx: &mut Tx,
     tenant: Tenant,
@@ -70,9 +76,8 @@ async fn deliveries_of(
     let is_sent = |one: &&NumberedEvent| {
         connection.filter.matches(&one.event) && senders::takes(&connection.kind, &one.event)
     };
-    let mut deliveries: Vec<NewDelivery> = events
-        .iter()
-        .filter(is_sent)
+    let sent = || events.iter().filter(is_sent);
+    let mut deliveries: Vec<NewDelivery> = sent()
         .map(|one| NewDelivery {
             connection: connection.id,
             sequence: one.sequence,
@@ -87,13 +92,17 @@ async fn deliveries_of(
     }
     let since = now.plus(-BURST_PERIOD);
     let mut counts: HashMap<Option<ServiceId>, usize> = HashMap::new();
-    for service in tx.recent_deliveries(tenant, connection.id, since).await? {
+    let recent = tx.recent_deliveries(tenant, connection.id, since).await?;
+    let storm_since = now.plus(-STORM_PERIOD);
+    let latest = recent.iter().filter(|(_, at)| *at >= storm_since).count();
+    let is_storm = latest + deliveries.len() > MAX_STORM_MESSAGES;
+    for (service, _) in recent {
         *counts.entry(service).or_default() += 1;
     }
     for delivery in &deliveries {
         *counts.entry(delivery.service).or_default() += 1;
     }
-    if counts.values().all(|count| *count <= MAX_SINGLE_MESSAGES) {
+    if !is_storm && counts.values().all(|count| *count <= MAX_SINGLE_MESSAGES) {
         return Ok(deliveries);
     }
     // These edit the message of their change, which makes no noise.
@@ -101,11 +110,17 @@ async fn deliveries_of(
     let posted = tx.posted_subjects(tenant, connection.id, subjects).await?;
     let period = BURST_PERIOD.num_milliseconds();
     let minute = now.millis().div_euclid(period);
-    for delivery in &mut deliveries {
+    for (delivery, event) in deliveries.iter_mut().zip(sent()) {
+        let is_in_storm = is_storm && matches!(event.event, Event::Incident(_));
         let count = counts.get(&delivery.service).copied().unwrap_or_default();
-        if count > MAX_SINGLE_MESSAGES && !posted.contains(&delivery.subject) {
+        if (is_in_storm || count > MAX_SINGLE_MESSAGES) && !posted.contains(&delivery.subject) {
             let service = delivery.service.map(|id| id.to_string());
-            delivery.burst = Some(format!("{}/{minute}", service.unwrap_or_default()));
+            let joined = if is_in_storm {
+                "incidents".to_owned()
+            } else {
+                service.unwrap_or_default()
+            };
+            delivery.burst = Some(format!("{joined}/{minute}"));
             delivery.due = Timestamp::from_millis((minute + 1) * period);
         }
     }

@@ -1,9 +1,9 @@
 //! Many changes at once are one message of a chat.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use changelog_tests::receivers::Receiver;
-use changelog_tests::{TestApp, on_both};
+use changelog_tests::{TestApp, on_both, text};
 use chrono::Utc;
 use serde_json::{Value, json};
 
@@ -11,6 +11,7 @@ use super::{Connection, allow_receivers, connect_as};
 
 on_both!(
     bursts_are_one_message,
+    a_storm_of_alerts_is_summarized,
     a_few_changes_are_messages_of_their_own
 );
 
@@ -73,5 +74,77 @@ async fn a_few_changes_are_messages_of_their_own(mut app: TestApp) {
         .collect();
     for (number, message) in titles.iter().enumerate() {
         assert!(message.contains(&format!("Deploy {number}")), "{message}");
+    }
+}
+
+/// 2,000 alerts of 300 groups, of as many services.
+async fn a_storm_of_alerts_is_summarized(mut app: TestApp) {
+    let (receiver, chat, _) = connected(&mut app).await;
+    let source = app.source("alertmanager", "Alerts", None);
+    begin_minute(&app);
+    let starts = Utc::now().to_rfc3339();
+    let alerts = (0..2_000).map(|number| {
+        let group = number % 300;
+        let labels =
+            json!({ "alertname": format!("Alert {group}"), "service": format!("s{group}") });
+        json!({
+            "version": "4", "groupKey": format!("group {group}"), "status": "firing",
+            "receiver": "changes", "groupLabels": {}, "commonLabels": labels,
+            "externalURL": "http://am.example.com", "commonAnnotations": {},
+            "alerts": [{ "status": "firing", "labels": labels, "annotations": {},
+                "startsAt": starts, "endsAt": "0001-01-01T00:00:00Z",
+                "generatorURL": "http://prometheus.example.com" }],
+        })
+    });
+    let alerts: Vec<Value> = alerts.collect();
+    for some in alerts.chunks(20) {
+        futures_util::future::join_all(some.iter().map(|alert| source.send(alert))).await;
+    }
+    source.events().await;
+    // The clock stands still until everything is queued.
+    let deadline = Instant::now() + Duration::from_mins(1);
+    loop {
+        let incidents = all_incidents(&app).await;
+        assert_eq!(incidents.len(), 300);
+        if incidents.iter().all(|one| !one["ranked_at"].is_null()) {
+            break;
+        }
+        assert!(Instant::now() < deadline, "not all were ranked");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    // As time passes, what waits is sent: a few by themselves, the rest together.
+    let mut summary = None;
+    for _ in 0..120 {
+        app.clock.advance(Duration::from_secs(2));
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let requests = receiver.requests();
+        let mut messages = requests.iter().map(|request| request.json().to_string());
+        summary = messages.rfind(|message| message.contains(" incidents within a minute"));
+        if summary.is_some()
+            && chat
+                .deliveries(&app)
+                .iter()
+                .all(|one| one["state"] != "pending")
+        {
+            break;
+        }
+    }
+    let messages = receiver.requests().len();
+    assert!(summary.is_some(), "no summary among {messages} messages");
+    assert!(messages <= 40, "{messages} messages");
+}
+
+async fn all_incidents(app: &TestApp) -> Vec<Value> {
+    let mut incidents: Vec<Value> = Vec::new();
+    let mut path = "/api/incidents?limit=100".to_owned();
+    loop {
+        let page = app.key().read(&path).await;
+        let page = page.as_array().expect("a list");
+        let Some(last) = page.last() else {
+            return incidents;
+        };
+        path = format!("/api/incidents?limit=100&before={}", text(&last["id"]));
+        incidents.extend_from_slice(page);
     }
 }

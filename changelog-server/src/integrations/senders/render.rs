@@ -476,8 +476,11 @@ impl<'m> Group<'m> {
         }
         let mut changes = events.iter().map(|event| event.of_change());
         let first = changes.next().flatten();
+        let are_incidents = (events.iter()).all(|event| matches!(event, Event::Incident(_)));
         let (one, many) = if first.is_some() && changes.all(|event| event.is_some()) {
             ("change", "changes")
+        } else if are_incidents {
+            ("incident", "incidents")
         } else {
             ("event", "events")
         };

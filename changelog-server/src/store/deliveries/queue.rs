@@ -29,20 +29,22 @@ pub struct NewDelivery {
 }
 
 impl Tx {
-    /// Lists the services of the deliveries of a connection that were queued since a time,
-    /// of the last 200.
+    /// Lists the services of the deliveries of a connection that were queued since a time, and
+    /// when they were, the newest first; of the last 200.
     pub async fn recent_deliveries(
         &mut self,
         tenant: Tenant,
         connection: ConnectionId,
         since: Timestamp,
-    ) -> Result<Vec<Option<ServiceId>>, StoreError> {
+    ) -> Result<Vec<(Option<ServiceId>, Timestamp)>, StoreError> {
         let rows: Vec<(Option<Uuid>, i64)> = on!(&mut self.connection, |db| async {
             let mut query = select_recent(tenant, connection);
             query.build_query_as().fetch_all(&mut **db).await
         })?;
         let recent = rows.into_iter().take_while(|(_, at)| *at >= since.millis());
-        Ok(recent.map(|(service, _)| service.map(ServiceId)).collect())
+        let recent =
+            recent.map(|(service, at)| (service.map(ServiceId), Timestamp::from_millis(at)));
+        Ok(recent.collect())
     }
 
     /// Queues deliveries.
