@@ -63,7 +63,7 @@ async fn an_agent_asks_over_standard_input(app: TestApp) {
     assert_eq!(ids, [1, 2, 3, 4, 5]);
     assert_eq!(answers[0]["result"]["protocolVersion"], "2025-11-25");
     let tools = answers[1]["result"]["tools"].as_array().expect("tools");
-    assert_eq!(tools.len(), 6);
+    assert_eq!(tools.len(), 7);
     for answer in &answers[2..4] {
         let suspect = &answer["result"]["structuredContent"]["suspects"][0];
         assert_eq!(suspect["untrusted"]["title"], "Deploy payments 2.3");
