@@ -110,6 +110,17 @@ impl Explained {
         walking.map(|step| step.name.clone()).collect()
     }
 
+    /// Returns how many rows the statement returned.
+    pub(super) fn returned(&self) -> u32 {
+        let steps = self.steps();
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a count"
+        )]
+        steps.first().map_or(0, |step| step.seen as u32)
+    }
+
     /// Returns how many rows and pages it has read: the rows of all steps, with those that
     /// they removed, and the pages in memory or not (`auto_explain.log_buffers`).
     pub(super) fn cost(&self) -> f64 {

@@ -12,6 +12,10 @@ use super::super::sql::shorten_and_count;
 /// The filter of the service's log that makes it log costs.
 pub(super) const LOG_FILTER: &str = "info,changelog_server::store::engine::statement_costs=debug";
 
+/// The end of statements that read changes by a list of keys, which is one value on PostgreSQL: as
+/// many changes are returned. Gets that arrive together share such a statement.
+const BY_KEYS: &str = " AND c.sort_key = ANY(";
+
 /// What a run of each statement cost at most, for each row of values that it has.
 #[derive(Debug, Default)]
 pub(super) struct Costs(pub(super) BTreeMap<String, f64>);
@@ -36,7 +40,12 @@ impl Costs {
     /// Reads plans of PostgreSQL.
     pub(super) fn add_postgres(&mut self, explained: &[Explained]) {
         for one in explained {
-            self.add(&one.statement, one.value_rows, one.cost());
+            let rows = if one.statement.contains(BY_KEYS) {
+                one.returned()
+            } else {
+                one.value_rows
+            };
+            self.add(&one.statement, rows, one.cost());
         }
     }
 
