@@ -19,8 +19,8 @@ const MAX_SINGLE_MESSAGES: usize = 5;
 /// The period in which the messages of a chat are counted for a storm of alerts.
 const STORM_PERIOD: TimeDelta = TimeDelta::seconds(10);
 /// The number of messages in that period from which on messages about incidents are joined,
-/// whatever their services: twice as many as a chat takes.
-const MAX_STORM_MESSAGES: usize = 20;
+/// whatever their services: three incidents a second, which are opened and then have suspects.
+const MAX_STORM_MESSAGES: usize = 60;
 
 /// What was queued.
 #[derive(Debug, Default)]
@@ -65,7 +65,7 @@ pub(super) async fn queue_events(app: &App, tenant: Tenant) -> Result<Queued, St
 
 /// Returns the deliveries of events by a connection. If a chat would get more than five
 /// messages about a service within a minute, the later ones are joined at its end; so are
-/// messages about incidents if it would get more than twenty messages within ten seconds.
+/// messages about incidents if it would get more than sixty messages within ten seconds.
 async fn deliveries_of(
     tx: &mut Tx,
     tenant: Tenant,
