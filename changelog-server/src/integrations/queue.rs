@@ -19,7 +19,7 @@ const MAX_SINGLE_MESSAGES: usize = 5;
 /// The period in which the messages of a chat are counted for a storm of alerts.
 const STORM_PERIOD: TimeDelta = TimeDelta::seconds(10);
 /// The number of messages in that period from which on messages about incidents are joined,
-/// whatever their services: three incidents a second, which are opened and then have suspects.
+/// whatever their services: two incidents a second, of up to three messages each.
 const MAX_STORM_MESSAGES: usize = 60;
 
 /// What was queued.

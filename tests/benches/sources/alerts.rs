@@ -14,8 +14,8 @@ use super::{percentiles, print};
 
 /// The number of alerts, each about a service of its own.
 const ALERTS: usize = 200;
-/// The time between two alerts.
-const ALERT_INTERVAL: Duration = Duration::from_millis(500);
+/// The time between two alerts: a chat gets messages of faster ones together.
+const ALERT_INTERVAL: Duration = Duration::from_secs(1);
 /// The clients that create changes, and how often each does.
 const CLIENTS: usize = 10;
 const CREATE_INTERVAL: Duration = Duration::from_millis(20);
