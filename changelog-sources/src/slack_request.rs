@@ -1,4 +1,4 @@
-//! What Slack sends when somebody enters a slash command or presses a button of its answer.
+//! The requests that Slack sends for a slash command, and for the button in its answer.
 
 use changelog_core::Timestamp;
 use changelog_core::written_time::{Tense, WrittenTime};

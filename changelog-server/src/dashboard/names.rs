@@ -116,8 +116,8 @@ pub(super) async fn sources(
         .collect())
 }
 
-/// Returns the titles of incidents that contain a text, with their pages: of the open ones and
-/// the latest.
+/// Searches the titles of the open and the latest incidents for a text; returns the titles with
+/// the addresses of their pages.
 async fn incidents(
     store: &Store,
     tenant: Tenant,

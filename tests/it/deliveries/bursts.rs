@@ -113,7 +113,7 @@ async fn a_storm_of_alerts_is_summarized(mut app: TestApp) {
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
     tokio::time::sleep(Duration::from_secs(1)).await;
-    // As time passes, what waits is sent: a few by themselves, the rest together.
+    // Advance the clock until the first messages and then the summary have been sent.
     let mut summary = None;
     let deadline = Instant::now() + Duration::from_mins(1);
     while Instant::now() < deadline {

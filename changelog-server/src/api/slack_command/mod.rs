@@ -1,5 +1,5 @@
-//! Slash commands of Slack, sent to the address of a source: each is answered at once, visible
-//! to whoever has entered it, with a button that shows the answer to the channel.
+//! Slash commands of Slack, sent to the address of a source: each is answered at once,
+//! visible only to the user who entered it, with a button that shares it with the channel.
 
 mod answer;
 
