@@ -25,13 +25,10 @@ use super::{commands, explained};
 /// How much more a statement may cost with ten times as much of everything.
 const MAX_FACTOR: f64 = 3.0;
 /// The same for statements of [`GROWING`]: in proportion to the tables, and not to their product.
-/// SQLite counts several runs together, so that a run with little to do may halve the cost of
-/// another one in the small database.
-const MAX_LINEAR_FACTOR: f64 = 25.0;
+const MAX_LINEAR_FACTOR: f64 = 15.0;
 
 /// What every statement may cost, so that small differences do not count: steps of SQLite,
-/// and rows and pages of PostgreSQL. A page of 25 changes costs up to 800 of these, also where the
-/// small database has fewer that match.
+/// and rows and pages of PostgreSQL.
 const SQLITE_FLOOR: f64 = 500.0;
 const POSTGRES_FLOOR: f64 = 300.0;
 

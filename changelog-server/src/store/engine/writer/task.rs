@@ -180,6 +180,10 @@ impl Task {
         for (waiter, error) in group.failed {
             let _ = waiter.send(Err(error));
         }
+        self.log_costs().await;
+    }
+
+    async fn log_costs(&mut self) {
         if let Some(connection) = &mut self.connection {
             self.costs.log(connection).await;
         }
@@ -201,6 +205,7 @@ impl Task {
                 Job::Script(script, waiter) => self.run_script(script, waiter, group).await?,
                 Job::Transaction(reply) => self.lend(reply, group).await?,
             }
+            self.log_costs().await;
             let full = group.waiters.len() >= MAX_GROUP_JOBS || opened.elapsed() >= MAX_GROUP_AGE;
             match self.has_next().then(|| self.next.take()).flatten() {
                 Some(next) if !full => job = next,
