@@ -35,11 +35,7 @@ async fn allow_receivers(app: &mut TestApp) {
 
 /// Connects a receiver, with further flags of `integration create`.
 fn connect_as(app: &TestApp, kind: &str, name: &str, url: &str, flags: &[&str]) -> Connection {
-    let organization = &app.organization.id;
-    let mut arguments = vec!["integration", "create", "--org", organization];
-    arguments.extend(["--kind", kind, "--name", name, "--url", url]);
-    arguments.extend(flags);
-    let made = app.admin(&arguments);
+    let made = app.connect(kind, name, url, flags);
     Connection {
         id: text(&made["id"]),
         secret: text(&made["secret"]),

@@ -229,6 +229,16 @@ impl TestApp {
         )
     }
 
+    /// Connects a receiver, with further flags of `integration create`, and returns what it
+    /// prints.
+    #[track_caller]
+    pub fn connect(&self, kind: &str, name: &str, url: &str, flags: &[&str]) -> Value {
+        let mut arguments = vec!["integration", "create", "--org", &self.organization.id];
+        arguments.extend(["--kind", kind, "--name", name, "--url", url]);
+        arguments.extend(flags);
+        self.admin(&arguments)
+    }
+
     /// Creates a key for this app's organization and returns what the command prints.
     #[track_caller]
     pub fn create_key(&self, arguments: &[&str]) -> Value {

@@ -25,6 +25,31 @@ pub fn exit_code<E: Display>(done: Result<(), E>) -> ExitCode {
     }
 }
 
+/// Runs a future on the two threads of a benchmark's client.
+///
+/// # Errors
+/// The runtime cannot be started.
+pub fn block_on<F: Future>(future: F) -> std::io::Result<F::Output> {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    let runtime = builder.worker_threads(2).enable_all().build()?;
+    Ok(runtime.block_on(future))
+}
+
+/// Returns the number in an environment variable, or a default.
+///
+/// # Panics
+/// The variable is not a number.
+pub fn number(name: &str, default: usize) -> usize {
+    let text = std::env::var(name).ok();
+    text.map_or(default, |text| text.parse().expect("a number"))
+}
+
+/// Prints a line of a table.
+pub fn print(line: &str) {
+    // If standard output is closed, the line is lost.
+    let _ = writeln!(std::io::stdout(), "{line}");
+}
+
 /// Prints progress.
 pub fn note(text: &str) {
     // Progress may be lost.

@@ -38,22 +38,19 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<(), Failure> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()?;
-    let generated = SEEDS.map(generated::history).into();
-    runtime.block_on(print_table("Generated histories", generated))?;
-    let folder = std::env::var_os("BENCH_INCIDENTS").map_or_else(real::folder, PathBuf::from);
-    if folder.is_dir() {
-        runtime.block_on(print_table("Real histories", real::histories(&folder)?))
-    } else {
+    bench::block_on(async {
+        let generated = SEEDS.map(generated::history).into();
+        print_table("Generated histories", generated).await?;
+        let folder = std::env::var_os("BENCH_INCIDENTS").map_or_else(real::folder, PathBuf::from);
+        if folder.is_dir() {
+            return print_table("Real histories", real::histories(&folder)?).await;
+        }
         note(&format!(
             "no real histories: {} does not exist",
             folder.display()
         ));
         Ok(())
-    }
+    })?
 }
 
 /// Replays histories, each on a server of its own, and prints one table.

@@ -5,10 +5,10 @@
 //! `cargo bench -p changelog-tests --bench deliveries` prints the table.
 //! `BENCH_CHANGES` (10,000) is the number of changes with connections.
 
-use std::io::Write;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use changelog_tests::bench::{self, print};
 use changelog_tests::receivers::{Answer, Receiver};
 use changelog_tests::{Engine, TestApp, TestClient};
 use futures_util::future::join_all;
@@ -22,26 +22,22 @@ const ROUNDS: usize = 10;
 const TIMEOUT: Duration = Duration::from_mins(10);
 
 fn main() -> ExitCode {
-    changelog_tests::bench::main(run)
+    bench::main(run)
 }
 
 fn run() -> std::io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()?;
-    runtime.block_on(async {
-        let changes = std::env::var("BENCH_CHANGES").ok();
-        let changes = changes.map_or(10_000, |text| text.parse().expect("a number"));
-        print("| Database | Creates/s without | with | with/without | healthy receivers had all after |");
+    bench::block_on(async {
+        let changes = bench::number("BENCH_CHANGES", 10_000);
+        print(
+            "| Database | Creates/s without | with | with/without | healthy receivers had all after |",
+        );
         print("|---|---|---|---|---|");
         for engine in [Engine::Sqlite, Engine::Postgres] {
             if let Some(app) = TestApp::with_process(engine).await {
                 measure(app, changes).await;
             }
         }
-    });
-    Ok(())
+    })
 }
 
 async fn measure(mut app: TestApp, changes: usize) {
@@ -52,11 +48,7 @@ async fn measure(mut app: TestApp, changes: usize) {
     let dead = Receiver::start().await;
     dead.answer_with(Answer::hang());
     for (name, receiver) in [("a", &healthy[0]), ("b", &healthy[1]), ("dead", &dead)] {
-        let organization = app.organization.id.clone();
-        let url = receiver.url();
-        let mut arguments = vec!["integration", "create", "--org", &organization];
-        arguments.extend(["--kind", "webhook", "--name", name, "--url", &url]);
-        app.admin(&arguments);
+        app.connect("webhook", name, &receiver.url(), &[]);
     }
     let per_round = changes / ROUNDS;
     let (with, without) = (app.key(), app.with_key(&other.key));
@@ -109,9 +101,4 @@ async fn create(key: &TestClient, count: usize) -> Duration {
     });
     join_all(clients).await;
     started.elapsed()
-}
-
-fn print(line: &str) {
-    // If standard output is closed, the line is lost.
-    let _ = writeln!(std::io::stdout(), "{line}");
 }

@@ -4,13 +4,14 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use changelog_tests::bench::print;
 use changelog_tests::receivers::{Answer, Receiver};
 use changelog_tests::{Engine, TestApp, try_send};
 use chrono::{SecondsFormat, TimeDelta, Utc};
 use futures_util::future::join_all;
 use serde_json::json;
 
-use super::{percentiles, print};
+use super::percentiles;
 
 /// The number of alerts, each about a service of its own.
 const ALERTS: usize = 200;
@@ -39,10 +40,7 @@ pub(super) async fn measure(engine: Engine) {
     }
     let receiver = Receiver::start().await;
     receiver.answer_by(|_| Answer::text(200, "ok"));
-    let (org, url) = (app.organization.id.as_str(), receiver.url());
-    let named = ["--kind", "slack", "--name", "Alerts", "--url", &url];
-    let create = ["integration", "create", "--org", org];
-    app.admin(&[&create[..], &named, &["--min-risk", "high"]].concat());
+    app.connect("slack", "Alerts", &receiver.url(), &["--min-risk", "high"]);
     let path = app.source("alertmanager", "Alertmanager", None).path;
 
     let stop = AtomicBool::new(false);

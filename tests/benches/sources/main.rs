@@ -13,11 +13,11 @@
 
 mod alerts;
 
-use std::io::Write;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use changelog_tests::bench::{self, print};
 use changelog_tests::{Engine, TestApp, TestClient, try_send};
 use futures_util::future::join_all;
 use procfs_core::FromRead;
@@ -25,26 +25,25 @@ use procfs_core::process::Status;
 use serde_json::{Value, json};
 
 /// The connections of the sender.
-const SENDERS: u64 = 16;
+const SENDERS: usize = 16;
 /// How long the other organization is measured before the flood.
 const QUIET: Duration = Duration::from_secs(10);
 /// How long the events of a round may take to be read after the last was sent.
 const TIMEOUT: Duration = Duration::from_mins(10);
 /// The round in the middle of which the server is killed.
-const KILLED: u64 = 2;
+const KILLED: usize = 2;
 
 fn main() -> ExitCode {
-    changelog_tests::bench::main(run)
+    bench::main(run)
 }
 
 fn run() -> std::io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()?;
-    runtime.block_on(async {
-        let (events, rounds) = (number("BENCH_EVENTS", 10_000), number("BENCH_ROUNDS", 2));
-        print("| Database | Events before | stored/s | all read after | p50, p99 of a get, quiet | in the flood | memory |");
+    bench::block_on(async {
+        let events = bench::number("BENCH_EVENTS", 10_000);
+        let rounds = bench::number("BENCH_ROUNDS", 2);
+        print(
+            "| Database | Events before | stored/s | all read after | p50, p99 of a get, quiet | in the flood | memory |",
+        );
         print("|---|---|---|---|---|---|---|");
         for engine in [Engine::Sqlite, Engine::Postgres] {
             if rounds == 0 {
@@ -59,16 +58,10 @@ fn run() -> std::io::Result<()> {
         for engine in [Engine::Sqlite, Engine::Postgres] {
             alerts::measure(engine).await;
         }
-    });
-    Ok(())
+    })
 }
 
-fn number(name: &str, default: u64) -> u64 {
-    let text = std::env::var(name).ok();
-    text.map_or(default, |text| text.parse().expect("a number"))
-}
-
-async fn measure(mut app: TestApp, events: u64, rounds: u64) {
+async fn measure(mut app: TestApp, events: usize, rounds: usize) {
     let other = app.second_organization();
     let reader = app.with_key(&other.key);
     let change = reader.change("Deploy mail").await;
@@ -116,7 +109,7 @@ async fn measure(mut app: TestApp, events: u64, rounds: u64) {
 }
 
 /// Sends the deployments of these numbers, each until it is answered with 202.
-async fn flood(app: &TestApp, path: &str, numbers: std::ops::Range<u64>) {
+async fn flood(app: &TestApp, path: &str, numbers: std::ops::Range<usize>) {
     let caller = app.anonymous();
     let senders = (0..SENDERS).map(|sender| {
         let (caller, numbers) = (&caller, numbers.clone());
@@ -142,7 +135,7 @@ async fn flood(app: &TestApp, path: &str, numbers: std::ops::Range<u64>) {
     join_all(senders).await;
 }
 
-fn deployment(number: u64) -> Value {
+fn deployment(number: usize) -> Value {
     json!({
         "deployment": {
             "id": number, "sha": format!("{number:012x}"), "ref": format!("v{number}"),
@@ -156,11 +149,12 @@ fn deployment(number: u64) -> Value {
 }
 
 /// Waits until there are this many changes.
-async fn all_read(app: &TestApp, count: u64) {
+async fn all_read(app: &TestApp, count: usize) {
     let key = app.key();
     let deadline = Instant::now() + TIMEOUT;
     loop {
         let found = key.body("/api/changes?per_page=1").await["count"].as_u64();
+        let found = found.and_then(|count| usize::try_from(count).ok());
         let found = found.expect("a count");
         assert!(found <= count, "{found} changes of {count} events");
         if found == count {
@@ -196,9 +190,4 @@ fn percentiles(sorted: &[Duration]) -> String {
             .map_or(0.0, |one| one.as_secs_f64() * 1000.0)
     };
     format!("{:.1}, {:.1} ms", at(50), at(99))
-}
-
-fn print(line: &str) {
-    // If standard output is closed, the line is lost.
-    let _ = writeln!(std::io::stdout(), "{line}");
 }

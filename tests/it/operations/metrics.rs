@@ -135,20 +135,7 @@ async fn unknown_paths_and_methods_are_one_route(mut app: TestApp) {
 async fn deliveries_are_counted_by_outcome(mut app: TestApp) {
     let metrics = with_metrics(&mut app, &["--allow-receivers", "127.0.0.0/8"]).await;
     let receiver = Receiver::start().await;
-    let url = receiver.url();
-    let organization = app.organization.id.clone();
-    app.admin(&[
-        "integration",
-        "create",
-        "--org",
-        &organization,
-        "--kind",
-        "webhook",
-        "--name",
-        "hook",
-        "--url",
-        &url,
-    ]);
+    app.connect("webhook", "hook", &receiver.url(), &[]);
     app.key().change("sent").await;
     receiver.wait_for(1).await;
     let delivered = "chlog_deliveries_total{kind=\"webhook\",outcome=\"delivered\"}";

@@ -395,19 +395,7 @@ async fn an_alert_brings_its_suspects_to_a_chat(mut app: TestApp) {
         .await;
     let receiver = Receiver::start().await;
     receiver.answer_by(|_| Answer::text(200, "ok"));
-    let organization = app.organization.id.clone();
-    app.admin(&[
-        "integration",
-        "create",
-        "--org",
-        &organization,
-        "--kind",
-        "slack",
-        "--name",
-        "Alerts",
-        "--url",
-        &receiver.url(),
-    ]);
+    app.connect("slack", "Alerts", &receiver.url(), &[]);
     let key = app.key();
     key.service("checkout").await;
     let deploy = json!({

@@ -26,17 +26,7 @@ async fn a_source_that_falls_silent_is_a_gap_until_it_is_heard_again(mut app: Te
     app.restart_with(&["--allow-receivers", "127.0.0.0/8"])
         .await;
     let receiver = Receiver::start().await;
-    let organization = app.organization.id.clone();
-    let create = ["integration", "create", "--org", &organization];
-    let webhook = [
-        "--kind",
-        "webhook",
-        "--name",
-        "Hook",
-        "--url",
-        &receiver.url(),
-    ];
-    let made = app.admin(&[&create[..], &webhook].concat());
+    let made = app.connect("webhook", "Hook", &receiver.url(), &[]);
     let secret = text(&made["secret"]);
     let source = app.source("github", "Deployments", None);
     let push = async |number: usize| {
