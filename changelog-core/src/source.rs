@@ -101,7 +101,8 @@ pub struct SourceSettings {
     pub service: Option<String>,
     /// The environment of changes and incidents for which the sender names none.
     pub environment: Option<Environment>,
-    /// Whether services that the sender names are created when they are missing.
+    /// Whether services that the sender names are created when they are missing, and hosts
+    /// that the templates of a generic source name.
     pub create_missing: bool,
     /// The environment of an account, cluster, namespace, branch or environment of the
     /// sender, by its name without regard to case.
@@ -224,6 +225,8 @@ templates! {
         at,
         /// The name of a service.
         service,
+        /// The name of a host.
+        host,
         /// The sender's word for the environment.
         environment,
         /// The person who did it.

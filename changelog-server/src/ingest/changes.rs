@@ -3,16 +3,16 @@
 
 use changelog_core::input::from_object;
 use changelog_core::{
-    Action, ChangeId, Host, NewChange, NewService, Service, ServiceId, Timestamp,
+    Action, ChangeId, Host, HostId, NewChange, Service, ServiceId, SourceKind, Timestamp,
 };
 use changelog_sources::Operation;
 use chrono::TimeDelta;
-use serde_json::{Map, Value};
+use serde_json::Map;
 
 use super::apply::{Applied, Origin};
-use super::edits::patch_of;
+use super::edits::{has_services_of, patch_of};
 use crate::app::App;
-use crate::store::{Draft, Entry, StoreError, StoredOperation, Tx};
+use crate::store::{Draft, Entry, StoreError, StoredItem, StoredOperation, Tx};
 
 /// When the run that may explain an ended session is looked for again the first time.
 pub(super) const FIRST_LOOK: TimeDelta = TimeDelta::seconds(10);
@@ -30,12 +30,7 @@ pub(super) async fn create(
     let observed = origin.shown(&operation, now.into());
     let mut new: NewChange = from_object(observed.fields.clone(), now.into())?;
     new.service_ids = services(app, tx, origin, &observed.services).await?;
-    if let Some(hostname) = &observed.hostname {
-        let host = tx
-            .item_named::<Host>(origin.source.tenant, hostname)
-            .await?;
-        new.host_id = host.map(|host| host.id);
-    }
+    new.host_id = host(app, tx, origin, observed.hostname.as_deref()).await?;
     let draft = Draft::new(origin.source.tenant, &origin.actor, new, now)?;
     let created = tx.create_change(draft).await?;
     let stored = StoredOperation {
@@ -92,12 +87,22 @@ pub(super) async fn update(
     } else {
         Some(services(app, tx, origin, &is.services).await?)
     };
+    let host_id = if was.hostname == is.hostname {
+        None
+    } else {
+        host(app, tx, origin, is.hostname.as_deref()).await?
+    };
     let updated = tx
         .update_change_by(
             origin.source.tenant,
             &origin.actor,
             stored.change,
-            |current| patch_of(current, &was, &is, service_ids, now),
+            |current| {
+                let mut patch = patch_of(current, &was, &is, now)?;
+                patch.service_ids = service_ids.filter(|_| has_services_of(current, &was));
+                patch.host_id = host_id.filter(|_| current.host_ref.is_none()).map(Some);
+                Ok(patch)
+            },
             &app.clock,
         )
         .await;
@@ -116,30 +121,49 @@ pub(super) async fn services(
     origin: &Origin,
     names: &[String],
 ) -> Result<Vec<ServiceId>, StoreError> {
-    let (tenant, now) = (origin.source.tenant, app.now());
+    let is_created = origin.source.settings.create_missing;
     let mut ids = Vec::new();
     for name in names {
-        let id = match tx.item_named::<Service>(tenant, name).await? {
-            Some(service) => Some(service.id),
-            None if origin.source.settings.create_missing => {
-                // A name that core's rules refuse is no service.
-                match from_object::<NewService>(named(name), now.into()) {
-                    Ok(new) => {
-                        let service = tx.insert_item::<Service>(tenant, &new, now).await?;
-                        let entry = Entry::of_item(Action::Created, &service, Map::new());
-                        tx.record(tenant, &origin.actor, entry, now).await?;
-                        Some(service.id)
-                    }
-                    Err(_) => None,
-                }
-            }
-            None => None,
-        };
+        let id = item::<Service>(app, tx, origin, name, is_created).await?;
         ids.extend(id.filter(|id| !ids.contains(id)));
     }
     Ok(ids)
 }
 
-fn named(name: &str) -> Map<String, Value> {
-    [("name".to_owned(), name.into())].into_iter().collect()
+/// Returns the host of a name. It is created if the source says so, but only if templates name
+/// it: what clouds name are instances, which come and go by the hundred.
+async fn host(
+    app: &App,
+    tx: &mut Tx,
+    origin: &Origin,
+    name: Option<&str>,
+) -> Result<Option<HostId>, StoreError> {
+    let Some(name) = name else { return Ok(None) };
+    let source = &origin.source;
+    let is_created = source.settings.create_missing && source.kind == SourceKind::Generic;
+    item::<Host>(app, tx, origin, name, is_created).await
+}
+
+/// Returns the service or host of a name; creates it if it is missing and that is wanted. A
+/// name that core's rules refuse is none.
+async fn item<T: StoredItem>(
+    app: &App,
+    tx: &mut Tx,
+    origin: &Origin,
+    name: &str,
+    is_created: bool,
+) -> Result<Option<T::Id>, StoreError> {
+    let (tenant, now) = (origin.source.tenant, app.now());
+    if let Some(item) = tx.item_named::<T>(tenant, name).await? {
+        return Ok(Some(item.id()));
+    }
+    let named = [(T::NAME_FIELD.to_owned(), name.into())];
+    let new = from_object::<T::New>(named.into_iter().collect(), now.into());
+    let Some(new) = new.ok().filter(|_| is_created) else {
+        return Ok(None);
+    };
+    let item = tx.insert_item::<T>(tenant, &new, now).await?;
+    let entry = Entry::of_item(Action::Created, &item, Map::new());
+    tx.record(tenant, &origin.actor, entry, now).await?;
+    Ok(Some(item.id()))
 }

@@ -2,7 +2,7 @@
 //! of everything else only what is still as the source has shown it.
 
 use changelog_core::input::from_object;
-use changelog_core::{Change, ChangeId, ChangePatch, NewChange, ServiceId, Timestamp};
+use changelog_core::{Change, ChangeId, ChangePatch, NewChange, Timestamp};
 use changelog_sources::ObservedChange;
 use serde_json::{Map, Value, json};
 
@@ -13,13 +13,12 @@ const PROGRESS: [&str; 4] = ["status", "outcome", "started_at", "ended_at"];
 /// What a change keeps from its creation.
 const KEPT: &str = "occurred_at";
 
-/// Returns the update of a change, which was shown otherwise before, to what is shown now;
-/// `service_ids` are those of the services, if they are others now.
+/// Returns the update of the fields of a change, which was shown otherwise before, to what is
+/// shown now.
 pub(super) fn patch_of(
     current: &Change,
     was: &ObservedChange,
     is: &ObservedChange,
-    service_ids: Option<Vec<ServiceId>>,
     now: Timestamp,
 ) -> Result<ChangePatch, StoreError> {
     let before = as_change(current, was, now)?;
@@ -38,9 +37,7 @@ pub(super) fn patch_of(
         };
         patch.extend(value.map(|value| (name, value)));
     }
-    let mut patch: ChangePatch = from_object(patch, now)?;
-    patch.service_ids = service_ids.filter(|_| has_services_of(current, was));
-    Ok(patch)
+    Ok(from_object(patch, now)?)
 }
 
 /// Returns whether nobody has edited a change since it was shown.
@@ -84,7 +81,8 @@ fn fields_of(change: &Change) -> Result<Map<String, Value>, StoreError> {
     }
 }
 
-fn has_services_of(current: &Change, shown: &ObservedChange) -> bool {
+/// Returns whether a change has no other services than it was shown with.
+pub(super) fn has_services_of(current: &Change, shown: &ObservedChange) -> bool {
     let mut services = current.all_services().iter();
     services.all(|service| has_name(&shown.services, &service.name))
 }

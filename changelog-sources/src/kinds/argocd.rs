@@ -2,36 +2,15 @@
 //! <https://argo-cd.readthedocs.io/en/stable/operator-manual/notifications/services/webhook/>.
 //!
 //! A sync is one change from its start to its end; an application that is degraded after it
-//! makes it a failed one. What Argo CD sends is up to a template. Ours has these members, of
-//! which only `app`, `startedAt` and `phase` are needed:
-//!
-//! ```json
-//! {
-//!   "trigger": "sync, or degraded",
-//!   "app": "metadata.name",
-//!   "uid": "metadata.uid",
-//!   "project": "spec.project",
-//!   "namespace": "spec.destination.namespace",
-//!   "cluster": "spec.destination.name",
-//!   "server": "spec.destination.server, if the cluster has no name",
-//!   "repoURL": "spec.source.repoURL",
-//!   "targetRevision": "spec.source.targetRevision",
-//!   "revision": "status.operationState.syncResult.revision",
-//!   "revisions": ["status.operationState.syncResult.revisions, of several sources"],
-//!   "phase": "status.operationState.phase",
-//!   "message": "status.operationState.message",
-//!   "startedAt": "status.operationState.startedAt",
-//!   "finishedAt": "status.operationState.finishedAt",
-//!   "initiatedBy": "status.operationState.operation.initiatedBy.username",
-//!   "automated": "status.operationState.operation.initiatedBy.automated",
-//!   "health": "status.health.status",
-//!   "healthChangedAt": "status.health.lastTransitionTime",
-//!   "url": "the page of the application"
-//! }
-//! ```
+//! makes it a failed one. What Argo CD sends is up to a template. Ours has the members of
+//! [`MEMBERS`], of which only `app`, `startedAt` and `phase` are needed, a `trigger` (`sync` or
+//! `degraded`), and the `url` of the page of the application. Templates that send the whole
+//! application, as `app` or by itself, are read as well.
+
+use std::borrow::Cow;
 
 use changelog_core::Timestamp;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::Kind;
 use super::actor::{by, by_agent};
@@ -48,6 +27,51 @@ pub(super) const KIND: Kind = Kind {
     ..Kind::new(read)
 };
 
+/// The members of our template, and where the application has them.
+const MEMBERS: [(&str, &str); 18] = [
+    ("app", "/metadata/name"),
+    ("uid", "/metadata/uid"),
+    ("project", "/spec/project"),
+    ("namespace", "/spec/destination/namespace"),
+    ("cluster", "/spec/destination/name"),
+    ("server", "/spec/destination/server"),
+    ("repoURL", "/spec/source/repoURL"),
+    ("targetRevision", "/spec/source/targetRevision"),
+    ("revision", "/status/operationState/syncResult/revision"),
+    ("revisions", "/status/operationState/syncResult/revisions"),
+    ("phase", "/status/operationState/phase"),
+    ("message", "/status/operationState/message"),
+    ("startedAt", "/status/operationState/startedAt"),
+    ("finishedAt", "/status/operationState/finishedAt"),
+    (
+        "initiatedBy",
+        "/status/operationState/operation/initiatedBy/username",
+    ),
+    (
+        "automated",
+        "/status/operationState/operation/initiatedBy/automated",
+    ),
+    ("health", "/status/health/status"),
+    ("healthChangedAt", "/status/health/lastTransitionTime"),
+];
+
+/// Returns the members of our template, also of a body that has the whole application.
+fn members(body: &Value) -> Cow<'_, Value> {
+    let app = body.get("app").unwrap_or(body);
+    if app.pointer("/metadata/name").is_none() {
+        return Cow::Borrowed(body);
+    }
+    let own = body.as_object().filter(|_| body.get("app").is_some());
+    let mut members: Map<String, Value> = own.cloned().unwrap_or_default();
+    for (name, pointer) in MEMBERS {
+        members.insert(
+            name.to_owned(),
+            app.pointer(pointer).cloned().unwrap_or_default(),
+        );
+    }
+    Cow::Owned(Value::Object(members))
+}
+
 /// Returns a member; `None` if the application does not have what the template asks for.
 fn member(body: &Value, name: &str) -> Option<String> {
     text(body, &format!("/{name}")).filter(|text| text != "<no value>")
@@ -59,8 +83,10 @@ fn moment(body: &Value, name: &str) -> Option<Timestamp> {
 
 fn read(received: &Received<'_>, _: &Settings) -> Result<Reading, Unreadable> {
     let body = parse(received.body)?;
-    let app = member(&body, "app")
-        .ok_or_else(|| Unreadable("expected the name of the application in app".to_owned()))?;
+    let body = members(&body);
+    let app = member(&body, "app").ok_or_else(|| {
+        Unreadable("expected the name of the application in app, or the application".to_owned())
+    })?;
     let Some(started) = member(&body, "startedAt") else {
         return Ok(Reading::ignored("the application has not been synced"));
     };
@@ -260,6 +286,37 @@ mod tests {
     }
 
     #[test]
+    fn the_whole_application_is_read() {
+        let application = json!({
+            "metadata": { "name": "payments", "uid": "u-1" },
+            "spec": {
+                "project": "money",
+                "destination": { "namespace": "shop-prod", "server": "https://kubernetes.default.svc" },
+                "source": { "repoURL": "https://git.example.com/acme/deploy", "targetRevision": "main" },
+            },
+            "status": {
+                "health": { "status": "Healthy" },
+                "operationState": {
+                    "phase": "Succeeded", "startedAt": "2026-11-20T10:00:00Z",
+                    "finishedAt": "2026-11-20T10:02:00Z", "message": "successfully synced",
+                    "operation": { "initiatedBy": { "automated": true } },
+                    "syncResult": { "revision": COMMIT },
+                },
+            },
+        });
+        let alone = changes_in_any_order(&KIND, &[], std::slice::from_ref(&application));
+        assert_eq!(alone.len(), 1);
+        let fields = &alone[0].fields;
+        assert_eq!(fields["title"], "Sync payments to 1a2b3c4 in shop-prod");
+        assert_eq!(fields["ended_at"], "2026-11-20T10:02:00.000Z");
+        assert_eq!(fields["agent"]["name"], "Argo CD");
+        // The same operation, whichever template tells of it.
+        let members = sync("Running", None);
+        let named = json!({ "app": application, "recipient": "changelog" });
+        assert_eq!(changes_in_any_order(&KIND, &[], &[members, named]).len(), 1);
+    }
+
+    #[test]
     fn members_may_be_missing() {
         let none = "<no value>";
         let body = json!({
@@ -306,7 +363,7 @@ mod tests {
         let error = reading_of(&KIND, &Settings::default(), &[], "{}");
         assert_eq!(
             error.map_err(|error| error.0),
-            Err("expected the name of the application in app".to_owned())
+            Err("expected the name of the application in app, or the application".to_owned())
         );
     }
 }

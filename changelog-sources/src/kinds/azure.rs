@@ -165,6 +165,7 @@ fn entry(
         deletes: deletes(&operation.verb),
         what: operation.what(),
         services: Vec::new(),
+        host: part_after("virtualMachines"),
         places: [
             part_after("resourceGroups"),
             resource.clone(),
@@ -573,6 +574,7 @@ mod tests {
             cloud_event,
         ]);
         assert_eq!(changes.len(), 1);
+        assert_eq!(changes[0].hostname.as_deref(), Some("web-1"));
         assert_eq!(
             Value::Object(changes[0].fields.clone()),
             json!({

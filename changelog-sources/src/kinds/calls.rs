@@ -113,6 +113,8 @@ pub(super) struct Told {
     pub(super) region: Option<String>,
     pub(super) deletes: bool,
     pub(super) services: Vec<String>,
+    /// The machine that it is about.
+    pub(super) host: Option<String>,
     pub(super) places: Vec<String>,
     pub(super) links: Vec<Link>,
 }
@@ -147,6 +149,7 @@ impl From<Told> for Call {
             facts: Facts {
                 title: format!("{}{resource}{}{by}{via}", told.what, told.place),
                 services: told.services,
+                hostname: told.host,
                 places: told.places,
                 links: told.links,
                 person: who.is_person.then(|| who.name.clone()),

@@ -178,6 +178,7 @@ fn record(event: &Value, received: &Received<'_>) -> Result<Call, NoCall> {
         place: format!(" ({service})"),
         deletes: deletes(&name),
         services: Vec::new(),
+        host: instance(event),
         places: [
             Some(account.clone()),
             role(event),
@@ -197,6 +198,15 @@ fn record(event: &Value, received: &Received<'_>) -> Result<Call, NoCall> {
         region,
     }
     .into())
+}
+
+/// Returns the id of the instance that a call is about; `None` if it is about several.
+fn instance(event: &Value) -> Option<String> {
+    let of_items = || match list(event, "/requestParameters/instancesSet/items") {
+        [item] => text(item, "/instanceId"),
+        _ => None,
+    };
+    text(event, "/requestParameters/instanceId").or_else(of_items)
 }
 
 /// Returns why a value that is no record is none.
@@ -667,6 +677,28 @@ mod tests {
         assert_eq!(
             changes[0].fields["description"],
             "- `CreateBucket acme-logs (eu-west-1)`\n- `PutBucketPolicy acme-logs (eu-west-1)`"
+        );
+    }
+
+    #[test]
+    fn a_call_about_one_instance_names_a_host() {
+        let host_of = |parameters: Value| {
+            let mut event = event("RebootInstances", 1);
+            event["eventSource"] = json!("ec2.amazonaws.com");
+            event["requestParameters"] = parameters;
+            let requests = [(vec![], event.to_string())];
+            let mut changes = changes_of(&KIND, &Settings::default(), &requests);
+            changes.remove(0).hostname
+        };
+        let items = |ids: &[&str]| {
+            let items: Vec<Value> = ids.iter().map(|id| json!({ "instanceId": id })).collect();
+            json!({ "instancesSet": { "items": items } })
+        };
+        assert_eq!(host_of(items(&["i-1"])).as_deref(), Some("i-1"));
+        assert_eq!(host_of(items(&["i-1", "i-2"])), None);
+        assert_eq!(
+            host_of(json!({ "instanceId": "i-1" })).as_deref(),
+            Some("i-1")
         );
     }
 

@@ -105,6 +105,11 @@ pub(super) fn entry(entry: &Value, received: &Received<'_>) -> Result<Call, NoCa
         .flatten()
         .collect(),
         services: what.service.into_iter().collect(),
+        host: (service == "compute.googleapis.com")
+            .then(|| path.split_once("/instances/"))
+            .flatten()
+            .and_then(|(_, name)| name.split('/').next())
+            .map(str::to_owned),
         links: links([("log entry", link)]),
         scope: project,
         region: what.namespace.or_else(|| locations.next()),
@@ -388,6 +393,7 @@ mod tests {
         let last = with(last, "/insertId", json!("i-2"));
         let changes = changes_in(&[push(&first), json!([last, 7]), push(&first)]);
         assert_eq!(changes.len(), 1);
+        assert_eq!(changes[0].hostname.as_deref(), Some("web-1"));
         assert_eq!(
             Value::Object(changes[0].fields.clone()),
             json!({

@@ -77,6 +77,7 @@ impl<'s> Templates<'s> {
                 title,
                 description: render("description", &of.description)?,
                 services: render("service", &of.service)?.into_iter().collect(),
+                hostname: render("host", &of.host)?,
                 places: render("environment", &of.environment)?
                     .into_iter()
                     .collect(),
@@ -137,13 +138,14 @@ mod tests {
             "title": "Deploy {{ app.name }} {{ app.version }}{{ app.none.at_all }}{{ nothing }}",
             "status": "{{ state }}", "at": "{{ time }}", "service": "{{ app.name }}",
             "environment": "{{ stage }}", "person": "{{ by }}", "link": "{{ url }}",
-            "commit": "{{ sha }}", "description": "{{ notes }}",
+            "commit": "{{ sha }}", "description": "{{ notes }}", "host": "{{ node }}",
         }));
         let event = |state: &str, time: u64| {
             json!({
                 "id": 7, "kind": "deploy", "nothing": null, "app": { "name": "shop", "version": "<2>" },
                 "state": state, "time": time, "stage": "prod-eu", "by": "ada",
                 "url": "https://ci.example.com/7", "sha": "1a2b3c4d", "token": "hunter2",
+                "node": "web-1",
             })
         };
         let body = json!({ "events": [
@@ -153,6 +155,7 @@ mod tests {
         let changes = changes_of(&KIND, &settings, &[request.clone(), request]);
         assert_eq!(changes.len(), 1);
         assert_eq!(changes[0].services, ["shop"]);
+        assert_eq!(changes[0].hostname.as_deref(), Some("web-1"));
         assert_eq!(
             Value::Object(changes[0].fields.clone()),
             json!({

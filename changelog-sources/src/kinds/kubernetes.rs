@@ -135,6 +135,7 @@ fn request(
             .as_ref()
             .map(|name| format!(" in {name}"))
             .unwrap_or_default(),
+        host: None,
         services: service.into_iter().collect(),
         // The name of an object tells nothing: `test-runner` may be in production.
         places: namespace

@@ -220,7 +220,8 @@ async fn what_was_set_aside_is_replayed_by_other_templates(app: TestApp) {
     ];
     let made = make(&app, &owner, &fields).await;
     for version in ["1.4.2", "1.4.3"] {
-        let body = json!({ "app": "ledger", "release": { "version": version, "stage": "eu-1" } });
+        let release = json!({ "version": version, "stage": "eu-1" });
+        let body = json!({ "app": "ledger", "node": "web-1", "release": release });
         post_json(&app, &made, body).await;
     }
     let page = wait_for(&owner, &made.page, "Replay all that were set aside").await;
@@ -234,6 +235,7 @@ async fn what_was_set_aside_is_replayed_by_other_templates(app: TestApp) {
         ("create_missing", "true"),
         ("templates/title", "Deploy {{ app }} {{ release.version }}"),
         ("templates/service", "{{ app }}"),
+        ("templates/host", "{{ node }}"),
         ("templates/environment", "{{ release.stage }}"),
         ("environments", "eu-1=staging"),
     ];
@@ -277,6 +279,7 @@ async fn what_was_set_aside_is_replayed_by_other_templates(app: TestApp) {
     let changes = app.key().get("/api/changes").await.body(200);
     assert_eq!(changes["count"], 2, "{changes}");
     assert_eq!(changes["data"][0]["environment"], "staging");
+    assert_eq!(changes["data"][0]["host_ref"]["hostname"], "web-1");
     let gone = [("event", "00000000-0000-7000-8000-000000000000")];
     let answer = owner
         .post_form(&format!("{}/replay", made.page), &gone)

@@ -49,7 +49,7 @@ const FIELDS: &[Field] = &[
         FieldKind::Checkbox,
         "Create missing services",
     )
-    .hint("Those that the sender names, and that do not exist."),
+    .hint("Those that the sender names, and that do not exist; hosts as well, if a template names them."),
     Field::new("environments", FieldKind::Lines, "Environments by name").hint(
         "One NAME=ENVIRONMENT per line, such as payments-eu=prod: the environment of an account, \
          cluster, namespace or branch. Names such as production or staging-eu are known.",
@@ -82,6 +82,7 @@ const FIELDS: &[Field] = &[
          the request arrived.",
     ),
     template("templates/service", "Service", "The name of a service."),
+    template("templates/host", "Host", "The name of a host."),
     template(
         "templates/environment",
         "Environment",
