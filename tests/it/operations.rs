@@ -10,6 +10,7 @@ mod late_answers;
 mod metrics;
 mod no_secrets_written;
 mod organization_fairness;
+mod packages;
 mod poll_times;
 mod poolers;
 mod proxies;

@@ -6,6 +6,7 @@ mod demo;
 mod health;
 mod integration;
 mod key;
+mod man;
 mod moving;
 mod org;
 mod restore;
@@ -112,6 +113,7 @@ async fn dispatch(arguments: Arguments) -> Result<(), Failure> {
         Command::Status => status::run(&common).await,
         Command::Openapi => print(crate::api::document()),
         Command::Schema(command) => schema::run(&common, &command),
+        Command::Man { out } => man::run(&out),
     }
 }
 

@@ -116,4 +116,10 @@ pub enum Command {
     /// Print SQL for the operator of the database
     #[command(subcommand)]
     Schema(Schema),
+    /// Write a manual page for each command
+    Man {
+        /// The directory to write them into
+        #[arg(long, value_name = "DIR")]
+        out: PathBuf,
+    },
 }

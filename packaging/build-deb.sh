@@ -1,0 +1,27 @@
+#!/bin/bash
+# Builds the Debian packages changelog-server and chlog with cargo-deb (cargo install cargo-deb):
+#   packaging/build-deb.sh DIRECTORY            # compiled with the profile dist
+#   packaging/build-deb.sh DIRECTORY PROFILE [FLAG]…    # of programs that are there, such as debug
+set -euo pipefail
+cd "$(dirname "$0")/.."
+mkdir -p "${1:?usage: build-deb.sh DIRECTORY [PROFILE [FLAG]...]}"
+out=$(cd "$1" && pwd)
+profile=${2:-}
+if [ -z "$profile" ]; then
+    profile=dist
+    cargo build --profile dist --locked --bins
+fi
+programs=${CARGO_TARGET_DIR:-target}/$profile
+made=target/packages
+rm -rf "$made"
+mkdir -p "$made/completions"
+"$programs/changelog-server" man --out "$made/man"
+"$programs/chlog" man --out "$made/man"
+"$programs/chlog" completions bash >"$made/completions/chlog.bash"
+"$programs/chlog" completions zsh >"$made/completions/_chlog"
+"$programs/chlog" completions fish >"$made/completions/chlog.fish"
+[ "$profile" != debug ] || profile=dev
+for package in changelog-server changelog-cli; do
+    cargo deb --quiet --no-build --profile "$profile" -p "$package" -o "$out" "${@:3}"
+done
+ls -1 "$out"/*.deb
