@@ -398,7 +398,7 @@ async fn an_alert_brings_its_suspects_to_a_chat(mut app: TestApp) {
         .await;
     let receiver = Receiver::start().await;
     receiver.answer_by(|_| Answer::text(200, "ok"));
-    app.connect("slack", "Alerts", &receiver.url(), &[]);
+    let chat = app.connect("slack", "Alerts", &receiver.url(), &[]);
     let key = app.key();
     key.service("checkout").await;
     let deploy = json!({
@@ -426,6 +426,16 @@ async fn an_alert_brings_its_suspects_to_a_chat(mut app: TestApp) {
     assert_contains(&shown, "Deploy checkout 4.2: ");
     assert_contains(&shown, "same service: checkout");
     assert_contains(&shown, "/incidents/");
+    // It is the only message, unless the ranking took longer than that waits for the suspects.
+    let incident = wait_for(&app, |one| !one["ranked_at"].is_null()).await;
+    let at = |name: &str| {
+        let at = DateTime::parse_from_rfc3339(incident[name].as_str().expect("a time"));
+        at.expect("a time")
+    };
+    let took = at("ranked_at") - at("created_at");
+    let deliveries = app.admin(&["integration", "deliveries", &text(&chat["id"])]);
+    let opened = deliveries.to_string().contains("incident.opened");
+    assert!(!opened || took > TimeDelta::milliseconds(800), "{took} {deliveries:#}");
 
     source
         .send(&notification("checkout", &ago(1), Some(&ago(0))))
