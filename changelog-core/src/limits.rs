@@ -16,6 +16,8 @@ pub const MAX_LONG_TEXT_CHARS: usize = 20_000;
 pub const MAX_NAME_CHARS: usize = 100;
 /// The longest URL of a link, in characters.
 pub const MAX_URL_CHARS: usize = 2_048;
+/// The longest id that incidents have of the senders of their alerts, in characters.
+pub const MAX_SENDER_ID_CHARS: usize = 500;
 /// The most tags of a change, and the most tags in a filter.
 pub const MAX_TAGS: usize = 20;
 /// The most services of a change.

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::change::Change;
 use crate::host::Environment;
 use crate::ids::ServiceId;
+use crate::incident::Incident;
 use crate::input::ObjectReader;
 use crate::limits::MAX_KEY_SERVICES;
 use crate::problem::{ViolationCode, Violations};
@@ -15,7 +16,7 @@ wire_enum! {
     Scope, "a scope", example "read" {
         /// To read everything that the organization has recorded.
         Read = "read",
-        /// To create and update changes.
+        /// To create and update changes and incidents.
         Record = "record",
         /// To create and update hosts and services.
         Admin = "admin",
@@ -27,7 +28,7 @@ impl Scope {
     pub fn allows(&self) -> &'static str {
         match self {
             Self::Read => "read everything in the organization",
-            Self::Record => "create and update changes",
+            Self::Record => "create and update changes and incidents",
             Self::Admin => "create and update hosts and services",
             Self::Unknown(_) => "something that this version does not know",
         }
@@ -42,10 +43,10 @@ const MAX_NAMED_SERVICES: usize = 3;
 pub struct Permissions {
     /// The scopes, each once.
     pub scopes: Vec<Scope>,
-    /// The environments that the key may record changes in; empty: any, and none.
+    /// The environments that the key may record changes and incidents in; empty: any, and none.
     #[serde(default)]
     pub environments: Vec<Environment>,
-    /// The services that the key may record changes of; empty: any, and none.
+    /// The services that the key may record changes and incidents of; empty: any, and none.
     #[serde(default)]
     pub service_ids: Vec<ServiceId>,
 }
@@ -137,15 +138,24 @@ impl Permissions {
         environment: Option<&Environment>,
         service_ids: &[ServiceId],
     ) -> Result<(), String> {
+        self.check_bounds_of("change", environment, service_ids)
+    }
+
+    fn check_bounds_of(
+        &self,
+        noun: &str,
+        environment: Option<&Environment>,
+        service_ids: &[ServiceId],
+    ) -> Result<(), String> {
         let is_allowed = |given: &Environment| self.environments.contains(given);
         if !self.environments.is_empty() && !environment.is_some_and(is_allowed) {
             let words: Vec<&str> = self.environments.iter().map(Environment::as_str).collect();
             let given = environment.map_or_else(
-                || "the change has no environment".to_owned(),
-                |given| format!("the change is in {given}"),
+                || format!("the {noun} has no environment"),
+                |given| format!("the {noun} is in {given}"),
             );
             return Err(format!(
-                "may record changes in {} only; {given}",
+                "may record {noun}s in {} only; {given}",
                 words.join(", ")
             ));
         }
@@ -156,8 +166,8 @@ impl Permissions {
             .iter()
             .find(|given| !self.service_ids.contains(given))
         {
-            Some(other) => format!("the change is of the service {other}"),
-            None if service_ids.is_empty() => "the change has no service".to_owned(),
+            Some(other) => format!("the {noun} is of the service {other}"),
+            None if service_ids.is_empty() => format!("the {noun} has no service"),
             None => return Ok(()),
         };
         let shown = self.service_ids.iter().take(MAX_NAMED_SERVICES);
@@ -168,7 +178,7 @@ impl Permissions {
             words.push(format!("{more} more"));
         }
         Err(format!(
-            "may record changes of the services {} only; {given}",
+            "may record {noun}s of the services {} only; {given}",
             words.join(", ")
         ))
     }
@@ -179,6 +189,15 @@ impl Permissions {
     /// As [`Self::check_bounds`].
     pub fn check_change(&self, change: &Change) -> Result<(), String> {
         self.check_bounds(change.environment.as_ref(), &change.service_ids)
+    }
+
+    /// Checks that an incident may be recorded as it is.
+    ///
+    /// # Errors
+    /// As [`Self::check_bounds`].
+    pub fn check_incident(&self, incident: &Incident) -> Result<(), String> {
+        let services = incident.service_id.as_slice();
+        self.check_bounds_of("incident", incident.environment.as_ref(), services)
     }
 }
 

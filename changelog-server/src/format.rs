@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 
+use changelog_core::text::printable;
 use chrono::TimeDelta;
 
 /// Formats a value of an enum for people.
@@ -46,6 +47,11 @@ pub(crate) fn counted(count: impl Display, one: &str, many: &str) -> String {
     let count = number(count);
     let noun = if count == "1" { one } else { many };
     format!("{count} {noun}")
+}
+
+/// Returns text of users as one line without invisible characters.
+pub(crate) fn line(text: &str) -> String {
+    printable(&text.replace(['\n', '\t', '\r'], " ")).into_owned()
 }
 
 #[cfg(test)]

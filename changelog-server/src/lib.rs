@@ -13,6 +13,7 @@ pub mod commands;
 pub mod config;
 mod coverage;
 mod dashboard;
+mod findings;
 mod format;
 mod ingest;
 pub mod integrations;

@@ -1,6 +1,6 @@
 //! The state of an alert, and the incident that it is shown as.
 
-use changelog_core::limits::{MAX_NAME_CHARS, MAX_TITLE_CHARS, MAX_URL_CHARS};
+use changelog_core::limits::{MAX_NAME_CHARS, MAX_SENDER_ID_CHARS, MAX_TITLE_CHARS, MAX_URL_CHARS};
 use changelog_core::source::{ENVIRONMENT_LABELS, SERVICE_LABELS};
 use changelog_core::{Environment, Severity, Timestamp};
 use serde_json::Value;
@@ -43,6 +43,12 @@ impl Alert {
             title if title.chars().count() < 3 => format!("Alert {title}").trim_end().to_owned(),
             title => fit(&title, MAX_TITLE_CHARS),
         }
+    }
+
+    /// Returns what its incident shows of the key.
+    pub fn sender_id(&self) -> Option<String> {
+        let key = one_line(&self.key);
+        Some(key).filter(|key| !key.is_empty() && key.chars().count() <= MAX_SENDER_ID_CHARS)
     }
 
     /// Returns the environment that it fires in.

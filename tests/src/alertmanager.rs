@@ -23,8 +23,14 @@ pub struct Alertmanager {
 }
 
 impl Alertmanager {
-    /// Starts one that sends to an address with a credential; `None` if it is not installed.
-    pub async fn start(webhook: &str, credentials: &str) -> Option<Self> {
+    /// Starts one that sends to an address with a credential, and to a chat what a template
+    /// makes of `text`; `None` if it is not installed.
+    pub async fn start(
+        webhook: &str,
+        credentials: &str,
+        chat: &str,
+        (template, text): (&str, &str),
+    ) -> Option<Self> {
         // Debian's name, and that of the project.
         let names = ["prometheus-alertmanager", "alertmanager"];
         let Some(program) = names.into_iter().find_map(installed::in_path) else {
@@ -37,7 +43,8 @@ impl Alertmanager {
             .expect("a temporary folder");
         watchdog::folder(folder.path());
         let settings = format!(
-            r#"
+            r##"
+templates: [changes.tmpl]
 route:
   receiver: changes
   group_by: [alertname]
@@ -52,8 +59,13 @@ receivers:
         http_config:
           authorization:
             credentials: "{credentials}"
-"#
+    slack_configs:
+      - api_url: "{chat}"
+        channel: "#oncall"
+        text: '{text}'
+"##
         );
+        fs::write(folder.path().join("changes.tmpl"), template).expect("a writable folder");
         fs::write(folder.path().join("alertmanager.yml"), settings).expect("a writable folder");
         let mut alertmanager = Self {
             program,

@@ -32,7 +32,7 @@ pub const SERVICE: [&str; 7] = [
 ];
 
 /// The members of an incident, sorted.
-pub const INCIDENT: [&str; 20] = [
+pub const INCIDENT: [&str; 21] = [
     "cause",
     "cause_change_id",
     "created_at",
@@ -43,6 +43,7 @@ pub const INCIDENT: [&str; 20] = [
     "id",
     "ranked_at",
     "resolved_at",
+    "sender_id",
     "service",
     "service_id",
     "severity",

@@ -51,6 +51,17 @@ impl EventFilter {
         }
     }
 
+    /// Sets the kinds of events to those that PagerDuty is sent: changes, and what notes on
+    /// incidents are about.
+    pub fn set_kinds_of_pagerduty(&mut self, with_notes: bool) {
+        let notes = [EventKind::IncidentSuspects, EventKind::IncidentResolved];
+        let kinds = EventKind::ALL.iter();
+        self.events = kinds
+            .filter(|kind| kind.is_of_change() || with_notes && notes.contains(kind))
+            .cloned()
+            .collect();
+    }
+
     /// Returns the kinds of events that are sent. Without a condition on kinds they are all, but
     /// those of sources only if there is no other condition either, and those of incidents only
     /// if there is none that only changes can meet.

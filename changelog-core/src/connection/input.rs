@@ -4,7 +4,9 @@ use serde::Serialize;
 
 use super::{ConnectionKind, EventFilter, Receiver};
 use crate::input::{Input, ObjectReader};
-use crate::limits::{MAX_FILTER_VALUES, MAX_NAME_CHARS, MAX_TAGS, MAX_TOKEN_CHARS, MAX_URL_CHARS};
+use crate::limits::{
+    MAX_EMAIL_CHARS, MAX_FILTER_VALUES, MAX_NAME_CHARS, MAX_TAGS, MAX_TOKEN_CHARS, MAX_URL_CHARS,
+};
 use crate::problem::{ViolationCode, Violations};
 use crate::rules::{self, TextKind};
 use crate::time::Timestamp;
@@ -24,6 +26,10 @@ pub struct ReceiverInput {
     pub panel_id: Option<String>,
     /// The namespace of Grafana's API of resources; without it, the former API is used.
     pub grafana_namespace: Option<String>,
+    /// The key of PagerDuty's REST API; without it, no notes are written on incidents.
+    pub api_token: Option<String>,
+    /// The address of the user of PagerDuty who writes the notes.
+    pub from: Option<String>,
 }
 
 /// Input for making a connection.
@@ -64,6 +70,8 @@ impl Input for NewConnection {
         "dashboard_uid",
         "panel_id",
         "grafana_namespace",
+        "api_token",
+        "from",
         "events",
         "service_ids",
         "environments",
@@ -99,6 +107,8 @@ impl Input for NewConnection {
             url,
             token,
             channel,
+            api_token,
+            from,
             ..
         } = &self.receiver;
         Receiver {
@@ -106,6 +116,8 @@ impl Input for NewConnection {
             url: url.as_deref().unwrap_or_default(),
             token: token.as_deref().unwrap_or_default(),
             channel: channel.as_deref().unwrap_or_default(),
+            api_token: api_token.as_deref().unwrap_or_default(),
+            from: from.as_deref().unwrap_or_default(),
         }
         .check(problems);
     }
@@ -139,6 +151,8 @@ impl ReceiverInput {
             dashboard_uid: object.string("dashboard_uid"),
             panel_id: object.string("panel_id"),
             grafana_namespace: object.string("grafana_namespace"),
+            api_token: object.string("api_token"),
+            from: object.string("from"),
         }
     }
 
@@ -147,6 +161,8 @@ impl ReceiverInput {
             ("/url", &mut self.url, MAX_URL_CHARS),
             ("/token", &mut self.token, MAX_TOKEN_CHARS),
             ("/channel", &mut self.channel, MAX_NAME_CHARS),
+            ("/api_token", &mut self.api_token, MAX_TOKEN_CHARS),
+            ("/from", &mut self.from, MAX_EMAIL_CHARS),
             ("/dashboard_uid", &mut self.dashboard_uid, MAX_NAME_CHARS),
             (
                 "/grafana_namespace",

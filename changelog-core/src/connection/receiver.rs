@@ -23,13 +23,18 @@ pub struct Receiver<'r> {
     pub token: &'r str,
     /// The id of the channel that a Slack bot writes to.
     pub channel: &'r str,
+    /// The key of PagerDuty's REST API that notes on incidents are written with.
+    pub api_token: &'r str,
+    /// The address of the user of PagerDuty who writes them.
+    pub from: &'r str,
 }
 
 impl Receiver<'_> {
-    /// Checks the receiver. The pointers are `/url`, `/token` and `/channel`.
+    /// Checks the receiver. The pointers are those of the fields, such as `/url`.
     pub fn check(&self, problems: &mut Violations) {
         self.check_url(problems);
         self.check_token(problems);
+        self.check_notes(problems);
         let is_bot = *self.kind == ConnectionKind::Slack && !self.token.is_empty();
         if is_bot && self.channel.is_empty() {
             problems.add("/channel", ViolationCode::Required, "is required");
@@ -91,8 +96,7 @@ impl Receiver<'_> {
         let mut invalid = |message: &str| {
             problems.add("/token", ViolationCode::InvalidFormat, message);
         };
-        // It is sent in a header.
-        if !self.token.chars().all(|c| c.is_ascii_graphic()) {
+        if !is_sent_in_header(self.token) {
             return invalid("must have only letters, digits and punctuation of ASCII");
         }
         match self.kind {
@@ -112,6 +116,38 @@ impl Receiver<'_> {
             _ => {}
         }
     }
+
+    /// Notes in PagerDuty need a key and a user.
+    fn check_notes(&self, problems: &mut Violations) {
+        if !is_sent_in_header(self.api_token) {
+            let message = "must have only letters, digits and punctuation of ASCII";
+            problems.add("/api_token", ViolationCode::InvalidFormat, message);
+        }
+        let is_address = self
+            .from
+            .split_once('@')
+            .is_some_and(|(user, host)| !user.is_empty() && !host.is_empty());
+        match (self.api_token.is_empty(), self.from.is_empty()) {
+            (false, true) => {
+                let message = "is required with an API key: PagerDuty shows who wrote a note";
+                problems.add("/from", ViolationCode::Required, message);
+            }
+            (true, false) => {
+                let message = "is required, because an address for notes is given";
+                problems.add("/api_token", ViolationCode::Required, message);
+            }
+            (false, false) if !is_address || !is_sent_in_header(self.from) => {
+                let message = "must be the email address of a user of PagerDuty";
+                problems.add("/from", ViolationCode::InvalidFormat, message);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Returns whether a string can be the value of a header.
+fn is_sent_in_header(text: &str) -> bool {
+    text.chars().all(|c| c.is_ascii_graphic())
 }
 
 /// Returns whether an address is one of the connectors that Microsoft has retired.
@@ -152,6 +188,8 @@ mod tests {
             url,
             token,
             channel,
+            api_token: "",
+            from: "",
         }
         .check(&mut problems);
         match problems.into_result(()) {
@@ -262,6 +300,37 @@ mod tests {
         ] {
             let label = format!("{kind} {url} {token} {channel}");
             assert_eq!(violations(&kind, url, token, channel), expected, "{label}");
+        }
+    }
+
+    #[test]
+    fn notes_need_a_key_and_a_user() {
+        for (api_token, from, expected) in [
+            ("", "", None),
+            ("u+abc", "ada@example.com", None),
+            ("u+abc", "", Some("/from")),
+            ("", "ada@example.com", Some("/api_token")),
+            ("u+abc", "ada", Some("/from")),
+            ("u+abc", "ada@example.com\n", Some("/from")),
+            ("u+ä", "ada@example.com", Some("/api_token")),
+        ] {
+            let mut problems = Violations::default();
+            Receiver {
+                kind: &ConnectionKind::PagerDuty,
+                url: "",
+                token: "0123456789abcdef0123456789abcdef",
+                channel: "",
+                api_token,
+                from,
+            }
+            .check(&mut problems);
+            let found = problems.into_result(()).err();
+            let pointers: Vec<String> = found
+                .into_iter()
+                .flat_map(|invalid| invalid.violations)
+                .map(|violation| violation.pointer)
+                .collect();
+            assert_eq!(pointers, Vec::from_iter(expected), "{api_token} {from}");
         }
     }
 }

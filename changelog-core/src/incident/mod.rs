@@ -84,6 +84,10 @@ pub struct Incident {
     /// The source that reported it; null if a person or an API key did.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub source: Option<SourceRef>,
+    /// What the sender of its alert calls it; null if nobody has sent one, or if it is longer
+    /// than 500 characters.
+    #[cfg_attr(feature = "openapi", schema(required, example = "PGR0VU2"))]
+    pub sender_id: Option<String>,
     /// Who recorded it.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub created_by: Option<Author>,

@@ -153,12 +153,12 @@ impl ProblemCode {
             ),
             Self::OutOfBounds => meaning(
                 403,
-                "The key may not record this change",
-                "The key may record changes in some environments or of some services only, and the \
-                 change is not one of them. An update is refused if the change is not one of them \
-                 before or after it.",
+                "The key may not record this",
+                "The key may record changes and incidents in some environments or of some services \
+                 only, and this is not one of them. An update is refused if the change or the \
+                 incident is not one of them before or after it.",
                 "`detail` says what the key may record and what was given. Correct the environment \
-                 and the services of the change, or use another key. `GET /api/key` says what a key \
+                 and the services, or use another key. `GET /api/key` says what a key \
                  may do.",
             ),
             Self::Forbidden => meaning(

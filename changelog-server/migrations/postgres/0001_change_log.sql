@@ -96,15 +96,17 @@ CREATE TABLE subscriptions (
 );
 CREATE INDEX subscriptions_by_service ON subscriptions (organization_id, service_id, user_id);
 
--- The last event of a change that a person is notified of. `mail` is the mailbox that is to
--- send it, NULL if none is; `mailing` is the attempt that has taken it.
+-- The last event of a change or an incident that a person is notified of. `level` is the risk
+-- of the change or the severity of the incident. `mail` is the mailbox that is to send it, NULL
+-- if none is; `mailing` is the attempt that has taken it. Mails list incidents first.
 CREATE TABLE notifications (
     organization_id uuid NOT NULL,
     user_id         uuid NOT NULL,
-    change_id       uuid NOT NULL,
+    subject_id      uuid NOT NULL,
+    is_incident     bigint NOT NULL,
     kind            text COLLATE "C" NOT NULL,
     title           text COLLATE "C" NOT NULL,
-    risk_level      text COLLATE "C" NOT NULL,
+    level           text COLLATE "C" NOT NULL,
     status          text COLLATE "C" NOT NULL,
     services        text COLLATE "C" NOT NULL,
     actor           text COLLATE "C" NOT NULL,
@@ -112,10 +114,10 @@ CREATE TABLE notifications (
     is_unread       bigint NOT NULL,
     mail            text COLLATE "C",
     mailing         uuid,
-    PRIMARY KEY (organization_id, user_id, change_id)
+    PRIMARY KEY (organization_id, user_id, subject_id)
 );
 CREATE INDEX notifications_by_person ON notifications (organization_id, user_id, is_unread, at);
-CREATE INDEX notifications_to_mail ON notifications (organization_id, user_id, mail, at)
+CREATE INDEX notifications_to_mail ON notifications (organization_id, user_id, mail, is_incident, at)
     WHERE mail IS NOT NULL;
 CREATE INDEX notifications_by_age ON notifications (at);
 

@@ -93,15 +93,17 @@ CREATE TABLE subscriptions (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX subscriptions_by_service ON subscriptions (organization_id, service_id, user_id);
 
--- The last event of a change that a person is notified of. `mail` is the mailbox that is to
--- send it, NULL if none is; `mailing` is the attempt that has taken it.
+-- The last event of a change or an incident that a person is notified of. `level` is the risk
+-- of the change or the severity of the incident. `mail` is the mailbox that is to send it, NULL
+-- if none is; `mailing` is the attempt that has taken it. Mails list incidents first.
 CREATE TABLE notifications (
     organization_id BLOB NOT NULL,
     user_id         BLOB NOT NULL,
-    change_id       BLOB NOT NULL,
+    subject_id      BLOB NOT NULL,
+    is_incident     INTEGER NOT NULL,
     kind            TEXT NOT NULL,
     title           TEXT NOT NULL,
-    risk_level      TEXT NOT NULL,
+    level           TEXT NOT NULL,
     status          TEXT NOT NULL,
     services        TEXT NOT NULL,
     actor           TEXT NOT NULL,
@@ -109,10 +111,10 @@ CREATE TABLE notifications (
     is_unread       INTEGER NOT NULL,
     mail            TEXT,
     mailing         BLOB,
-    PRIMARY KEY (organization_id, user_id, change_id)
+    PRIMARY KEY (organization_id, user_id, subject_id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX notifications_by_person ON notifications (organization_id, user_id, is_unread, at);
-CREATE INDEX notifications_to_mail ON notifications (organization_id, user_id, mail, at)
+CREATE INDEX notifications_to_mail ON notifications (organization_id, user_id, mail, is_incident, at)
     WHERE mail IS NOT NULL;
 CREATE INDEX notifications_by_age ON notifications (at);
 

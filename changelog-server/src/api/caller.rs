@@ -5,7 +5,7 @@ use std::sync::Arc;
 use changelog_core::activity::API_KEY_PREFIX;
 use changelog_core::headers::API_KEY;
 use changelog_core::{
-    ApiKeyId, Change, NewChange, Permissions, ProblemCode, Scope, Timestamp, api_key,
+    ApiKeyId, Change, Incident, NewChange, Permissions, ProblemCode, Scope, Timestamp, api_key,
 };
 use futures_util::future::BoxFuture;
 use http::header;
@@ -148,6 +148,12 @@ impl Caller {
     /// Refuses a change that the key may not record.
     pub(super) fn check_change(&self, change: &Change) -> Result<(), ApiError> {
         let result = self.permissions.check_change(change);
+        result.map_err(|refusal| out_of_bounds(&refusal))
+    }
+
+    /// Refuses an incident that the key may not record.
+    pub(super) fn check_incident(&self, incident: &Incident) -> Result<(), ApiError> {
+        let result = self.permissions.check_incident(incident);
         result.map_err(|refusal| out_of_bounds(&refusal))
     }
 }

@@ -48,6 +48,7 @@ pub(super) async fn create(app: App, caller: Caller, mut request: Request) -> Ap
             let incident = tx
                 .prepare_incident(caller.tenant, &caller.actor, new, now)
                 .await?;
+            caller.check_incident(&incident)?;
             tx.insert_incident(caller.tenant, &caller.actor, &incident, now)
                 .await?;
             let outcome = Outcome::Incident(Box::new(incident));
@@ -70,9 +71,14 @@ pub(super) async fn update(app: App, caller: Caller, mut request: Request) -> Ap
     let bytes = request.json_body().await?;
     let patch: IncidentPatch = body::parse(&bytes, app.now().into()).await?;
     let mut tx = app.store.begin_for(caller.tenant).await?;
+    if caller.permissions.has_bounds() {
+        caller.check_incident(&tx.incident(caller.tenant, id).await?)?;
+    }
     let data = tx
         .update_incident(caller.tenant, &caller.actor, id, patch, &app.clock)
         .await?;
+    // Nothing is written if the key may not record what the incident has become.
+    caller.check_incident(&data)?;
     tx.commit().await?;
     Ok(reply::json(200, &Data { data }))
 }
@@ -91,6 +97,7 @@ pub(super) async fn mark_cause(app: App, caller: Caller, mut request: Request) -
     let data = tx
         .mark_cause(caller.tenant, &caller.actor, id, input, &app.clock)
         .await?;
+    caller.check_incident(&data)?;
     tx.commit().await?;
     Ok(reply::json(200, &Data { data }))
 }

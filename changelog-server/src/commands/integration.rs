@@ -67,6 +67,7 @@ async fn create(common: &Common, store: &Store, args: CreateIntegration) -> Resu
     }
     filter.service_ids = service_ids(store, tenant, &organization, args.services).await?;
     let token = args.token_file.as_deref().map(secret::read).transpose()?;
+    let api_token = args.api_token_file.as_deref().map(secret::read);
     let new = NewConnection {
         kind: args.kind,
         name: args.name,
@@ -74,6 +75,8 @@ async fn create(common: &Common, store: &Store, args: CreateIntegration) -> Resu
             url: args.url,
             token,
             channel: args.channel,
+            api_token: api_token.transpose()?,
+            from: args.from,
             ..ReceiverInput::default()
         },
         filter,

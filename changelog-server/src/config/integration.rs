@@ -76,6 +76,12 @@ pub struct CreateIntegration {
     /// The id of the channel that a Slack bot writes to
     #[arg(long, value_name = "ID")]
     pub channel: Option<String>,
+    /// A file with a key of PagerDuty's REST API, for notes with suspects on its incidents
+    #[arg(long, value_name = "PATH", requires = "from")]
+    pub api_token_file: Option<PathBuf>,
+    /// The email address of the PagerDuty user who writes these notes
+    #[arg(long, value_name = "EMAIL", requires = "api_token_file")]
+    pub from: Option<String>,
     /// Send only changes of at least this risk
     #[arg(long, value_name = "RISK")]
     pub min_risk: Option<RiskLevel>,

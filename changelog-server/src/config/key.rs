@@ -33,7 +33,7 @@ pub struct CreateKey {
     /// When the key expires
     #[arg(long, value_name = "RFC3339")]
     pub expires_at: Option<Timestamp>,
-    /// What the key may do: read (everything), record (create and update changes) or admin
+    /// What the key may do: read (everything), record (create and update changes and incidents) or admin
     /// (create and update hosts and services); several times for several, all when absent
     #[arg(long = "scope", value_name = "read|record|admin")]
     pub scopes: Vec<Scope>,

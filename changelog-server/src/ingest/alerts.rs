@@ -118,6 +118,7 @@ async fn open(
     };
     new.service_id = service(app, tx, origin, &alert.services(settings)).await?;
     let mut incident = tx.prepare_incident(tenant, &origin.actor, new, now).await?;
+    incident.sender_id = alert.sender_id();
     if !alert.is_firing {
         incident.resolve(at);
     }

@@ -3,8 +3,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use changelog_core::{Event, ServiceId, Timestamp};
+use changelog_core::{Event, EventKind, ServiceId, Timestamp};
 use chrono::TimeDelta;
+use uuid::Uuid;
 
 use super::senders;
 use crate::app::App;
@@ -21,6 +22,9 @@ const STORM_PERIOD: TimeDelta = TimeDelta::seconds(10);
 /// The number of messages in that period from which on messages about incidents are joined,
 /// whatever their services: two incidents a second, of up to three messages each.
 const MAX_STORM_MESSAGES: usize = 60;
+
+/// How long a message of a chat about a new incident waits for its suspects.
+const SUSPECTS_WAIT: TimeDelta = TimeDelta::seconds(1);
 
 /// What was queued.
 #[derive(Debug, Default)]
@@ -63,9 +67,7 @@ pub(super) async fn queue_events(app: &App, tenant: Tenant) -> Result<Queued, St
     Ok(Queued { more, connections })
 }
 
-/// Returns the deliveries of events by a connection. If a chat would get more than five
-/// messages about a service within a minute, the later ones are joined at its end; so are
-/// messages about incidents if it would get more than sixty messages within ten seconds.
+/// Returns the deliveries of events by a connection.
 async fn deliveries_of(
     tx: &mut Tx,
     tenant: Tenant,
@@ -76,8 +78,10 @@ async fn deliveries_of(
     let is_sent = |one: &&NumberedEvent| {
         connection.filter.matches(&one.event) && senders::takes(&connection.kind, &one.event)
     };
-    let sent = || events.iter().filter(is_sent);
-    let mut deliveries: Vec<NewDelivery> = sent()
+    let sent: Vec<&Event> = events.iter().filter(is_sent).map(|one| &one.event).collect();
+    let mut deliveries: Vec<NewDelivery> = events
+        .iter()
+        .filter(is_sent)
         .map(|one| NewDelivery {
             connection: connection.id,
             sequence: one.sequence,
@@ -90,6 +94,69 @@ async fn deliveries_of(
     if deliveries.is_empty() || !connection.kind.is_chat() {
         return Ok(deliveries);
     }
+    let shows_suspects = (connection.filter.kinds()).contains(&EventKind::IncidentSuspects);
+    for (delivery, event) in deliveries.iter_mut().zip(&sent) {
+        if shows_suspects && is_before_suspects(event) {
+            delivery.due = now.plus(SUSPECTS_WAIT);
+        }
+    }
+    join_bursts(tx, tenant, connection, &mut deliveries, &sent, now).await?;
+    replace_by_suspects(tx, tenant, connection, deliveries, &sent).await
+}
+
+/// Returns whether an incident was opened whose suspects are about to be ranked.
+fn is_before_suspects(event: &Event) -> bool {
+    let Event::Incident(event) = event else {
+        return false;
+    };
+    event.kind == EventKind::IncidentOpened && event.incident.ranked_at.is_none()
+}
+
+/// Returns whether the suspects of an incident were ranked for the first time.
+fn has_first_suspects(event: &Event) -> bool {
+    let Event::Incident(event) = event else {
+        return false;
+    };
+    event.kind == EventKind::IncidentSuspects && !event.again
+}
+
+/// Leaves out messages about new incidents that still wait, because those with the suspects say
+/// the same and more. Chats take about one message a second.
+async fn replace_by_suspects(
+    tx: &mut Tx,
+    tenant: Tenant,
+    connection: &Connection,
+    mut deliveries: Vec<NewDelivery>,
+    sent: &[&Event],
+) -> Result<Vec<NewDelivery>, StoreError> {
+    let with_suspects = deliveries.iter().zip(sent);
+    let with_suspects =
+        with_suspects.filter(|(one, event)| one.burst.is_none() && has_first_suspects(event));
+    let subjects: HashSet<Uuid> = with_suspects.map(|(one, _)| one.subject).collect();
+    if subjects.is_empty() {
+        return Ok(deliveries);
+    }
+    let mut events = sent.iter();
+    deliveries.retain(|one| {
+        let is_before = events.next().is_some_and(|event| is_before_suspects(event));
+        !(is_before && one.burst.is_none() && subjects.contains(&one.subject))
+    });
+    tx.withdraw_deliveries(tenant, connection.id, subjects)
+        .await?;
+    Ok(deliveries)
+}
+
+/// If a chat would get more than five messages about a service within a minute, the later ones
+/// are joined at its end; so are messages about incidents if it would get more than sixty
+/// messages within ten seconds.
+async fn join_bursts(
+    tx: &mut Tx,
+    tenant: Tenant,
+    connection: &Connection,
+    deliveries: &mut [NewDelivery],
+    sent: &[&Event],
+    now: Timestamp,
+) -> Result<(), StoreError> {
     let since = now.plus(-BURST_PERIOD);
     let mut counts: HashMap<Option<ServiceId>, usize> = HashMap::new();
     let recent = tx.recent_deliveries(tenant, connection.id, since).await?;
@@ -99,19 +166,19 @@ async fn deliveries_of(
     for (service, _) in recent {
         *counts.entry(service).or_default() += 1;
     }
-    for delivery in &deliveries {
+    for delivery in &*deliveries {
         *counts.entry(delivery.service).or_default() += 1;
     }
     if !is_storm && counts.values().all(|count| *count <= MAX_SINGLE_MESSAGES) {
-        return Ok(deliveries);
+        return Ok(());
     }
     // These edit the message of their change, which makes no noise.
     let subjects = deliveries.iter().map(|one| one.subject).collect();
     let posted = tx.posted_subjects(tenant, connection.id, subjects).await?;
     let period = BURST_PERIOD.num_milliseconds();
     let minute = now.millis().div_euclid(period);
-    for (delivery, event) in deliveries.iter_mut().zip(sent()) {
-        let is_in_storm = is_storm && matches!(event.event, Event::Incident(_));
+    for (delivery, event) in deliveries.iter_mut().zip(sent) {
+        let is_in_storm = is_storm && matches!(event, Event::Incident(_));
         let count = counts.get(&delivery.service).copied().unwrap_or_default();
         if (is_in_storm || count > MAX_SINGLE_MESSAGES) && !posted.contains(&delivery.subject) {
             let service = delivery.service.map(|id| id.to_string());
@@ -124,5 +191,5 @@ async fn deliveries_of(
             delivery.due = Timestamp::from_millis((minute + 1) * period);
         }
     }
-    Ok(deliveries)
+    Ok(())
 }

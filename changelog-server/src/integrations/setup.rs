@@ -1,7 +1,8 @@
 //! Making and changing connections from input, for the dashboard and for commands.
 
 use changelog_core::{
-    ConnectionId, ConnectionKind, ConnectionPatch, NewConnection, ReceiverInput, Timestamp,
+    ConnectionId, ConnectionKind, ConnectionPatch, EventFilter, NewConnection, ReceiverInput,
+    Timestamp,
 };
 use chrono::TimeDelta;
 use url::Url;
@@ -50,12 +51,13 @@ pub(crate) fn prepare(
     secrets: &Secrets,
     tenant: Tenant,
     id: ConnectionId,
-    new: NewConnection,
+    mut new: NewConnection,
     created_by: &str,
     now: Timestamp,
 ) -> Result<Prepared, SecretsError> {
     let mut target = Target::default();
     update(&mut target, new.receiver);
+    choose_kinds(&new.kind, &target, &mut new.filter);
     let signing_secret = (new.kind == ConnectionKind::Webhook).then(|| {
         target.ed25519_seed = Some(webhook::new_ed25519_seed());
         add_signing_secret(&mut target, now)
@@ -94,6 +96,7 @@ pub(crate) fn patched(
         filter: patch.filter,
         ..connection.clone()
     };
+    choose_kinds(&connection.kind, &target, &mut after.filter);
     if target != before {
         after.address = address(&connection.kind, &target);
         after.target = seal_target(secrets, tenant, connection.id, &target)?;
@@ -119,6 +122,13 @@ pub(crate) fn rotated(
         },
         signing_secret: Some(secret),
     })
+}
+
+/// Sets the kinds of events that follow from what the connection can send.
+fn choose_kinds(kind: &ConnectionKind, target: &Target, filter: &mut EventFilter) {
+    if *kind == ConnectionKind::PagerDuty {
+        filter.set_kinds_of_pagerduty(target.api_token.is_some());
+    }
 }
 
 /// Makes a new secret the first one.
@@ -153,6 +163,8 @@ fn update(target: &mut Target, input: ReceiverInput) {
     replace(&mut target.channel, input.channel);
     replace(&mut target.dashboard_uid, input.dashboard_uid);
     replace(&mut target.grafana_namespace, input.grafana_namespace);
+    replace(&mut target.api_token, input.api_token);
+    replace(&mut target.from, input.from);
     if let Some(id) = input.panel_id {
         target.panel_id = id.parse().ok();
     }

@@ -23,6 +23,10 @@ pub struct Target {
     pub panel_id: Option<i64>,
     /// The namespace of Grafana's API of resources; the former API without it.
     pub grafana_namespace: Option<String>,
+    /// The key of PagerDuty's REST API, and the user who writes notes on incidents.
+    pub api_token: Option<String>,
+    /// See `api_token`.
+    pub from: Option<String>,
     /// The secrets that webhooks are signed with: the present one first.
     pub signing_secrets: Vec<SigningSecret>,
     /// The seed of the ed25519 key that webhooks are signed with, as base64.

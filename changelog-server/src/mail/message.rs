@@ -2,7 +2,7 @@
 
 use askama::Template;
 use changelog_core::text::printable;
-use changelog_core::{EventKind, Timestamp};
+use changelog_core::{ChangeId, EventKind, Timestamp};
 use chrono_tz::Tz;
 use lettre::Message;
 use lettre::message::header::{HeaderName, HeaderValue};
@@ -10,7 +10,9 @@ use lettre::message::{Mailbox, MessageBuilder, MultiPart};
 use uuid::Uuid;
 
 use super::smtp::{MailError, Mailer};
-use crate::store::{Mailing, Notification};
+use crate::findings;
+use crate::format::line;
+use crate::store::{Mailing, Notification, NotificationSubject};
 
 /// The longest subject, in characters.
 const MAX_SUBJECT_CHARS: usize = 150;
@@ -24,7 +26,7 @@ pub(crate) struct Links<'l> {
     pub(crate) host: &'l str,
 }
 
-/// A change in a mail.
+/// A change or an incident in a mail.
 struct Item {
     title: String,
     url: String,
@@ -32,22 +34,32 @@ struct Item {
     /// What happened: its status and by whom.
     event: String,
     at: String,
+    /// What may have caused an incident.
+    findings: Vec<ItemFinding>,
+}
+
+/// A finding about an incident.
+struct ItemFinding {
+    label: &'static str,
+    value: String,
+    /// The page of the change that it is about.
+    url: Option<String>,
 }
 
 #[derive(Template)]
-#[template(path = "mail/changes.txt", escape = "none")]
-struct ChangesText<'m> {
-    mail: &'m Changes,
+#[template(path = "mail/notifications.txt", escape = "none")]
+struct NotificationsText<'m> {
+    mail: &'m Notifications,
 }
 
 #[derive(Template)]
-#[template(path = "mail/changes.html")]
-struct ChangesHtml<'m> {
-    mail: &'m Changes,
+#[template(path = "mail/notifications.html")]
+struct NotificationsHtml<'m> {
+    mail: &'m Notifications,
 }
 
 /// The content of a mail about notifications.
-struct Changes {
+struct Notifications {
     subject: String,
     organization: String,
     items: Vec<Item>,
@@ -84,7 +96,7 @@ pub(crate) struct Invited<'m> {
 }
 
 /// Writes the mail about notifications.
-pub(crate) fn changes(
+pub(crate) fn notifications(
     mailer: &Mailer,
     mailing: &Mailing,
     links: Links<'_>,
@@ -93,16 +105,16 @@ pub(crate) fn changes(
     let organization = printable(&mailing.organization_name).into_owned();
     let unsubscribe = format!("{url}/unsubscribe/{}", mailing.token);
     let items = mailing.notifications.iter();
-    let mail = Changes {
+    let mail = Notifications {
         subject: subject(mailing, &organization),
         organization,
-        items: items.map(|one| item(one, url, mailing.zone)).collect(),
+        items: items.map(|one| item(mailing, one, url)).collect(),
         has_more: mailing.has_more,
         dashboard: url.to_owned(),
         unsubscribe: unsubscribe.clone(),
     };
-    let text = ChangesText { mail: &mail }.render();
-    let html = ChangesHtml { mail: &mail }.render();
+    let text = NotificationsText { mail: &mail }.render();
+    let html = NotificationsHtml { mail: &mail }.render();
     let list = format!("<changes.{}.{host}>", mailing.mailbox.tenant().id());
     let builder = builder(mailer, mailing.id, host, &mailing.email, &mailing.name)?
         .subject(&mail.subject)
@@ -165,14 +177,37 @@ fn header(name: &'static str, value: String) -> HeaderValue {
 
 fn subject(mailing: &Mailing, organization: &str) -> String {
     let subject = match mailing.notifications.as_slice() {
-        [one] => format!("{}: {}", printable(&one.title), status(one)),
-        several => format!(
-            "{}{} changes",
-            several.len(),
-            if mailing.has_more { "+" } else { "" }
-        ),
+        [one] => match one.subject {
+            NotificationSubject::Change(..) => {
+                format!("{}: {}", printable(&one.title), status(one))
+            }
+            NotificationSubject::Incident(..) => {
+                format!("Incident {}: {}", status(one), printable(&one.title))
+            }
+        },
+        several => {
+            let is_incident = |one: &&Notification| one.incident_id().is_some();
+            let incidents = several.iter().filter(is_incident).count();
+            counted(incidents, several.len() - incidents, mailing.has_more)
+        }
     };
     shortened(&format!("[{organization}] {subject}"))
+}
+
+/// Says how many incidents and changes a mail has. What it has no room for comes last.
+fn counted(incidents: usize, changes: usize, has_more: bool) -> String {
+    let more = if has_more { "+" } else { "" };
+    let incident = if incidents == 1 {
+        "1 incident".to_owned()
+    } else {
+        format!("{incidents} incidents")
+    };
+    match (incidents, changes) {
+        (_, 0) => format!("{incidents}{more} incidents"),
+        (0, _) => format!("{changes}{more} changes"),
+        (_, 1) if !has_more => format!("{incident}, 1 change"),
+        _ => format!("{incident}, {changes}{more} changes"),
+    }
 }
 
 /// Returns a subject in one line, at most 150 characters.
@@ -188,20 +223,45 @@ fn status(notification: &Notification) -> &str {
     }
 }
 
-fn item(notification: &Notification, url: &str, zone: Tz) -> Item {
-    let event = format!(
-        "{} risk, {}, by {}",
-        notification.risk_level,
-        status(notification),
-        printable(&notification.actor)
-    );
+fn item(mailing: &Mailing, notification: &Notification, url: &str) -> Item {
+    let actor = line(&notification.actor);
+    let status = status(notification);
+    let (page, event, findings) = match &notification.subject {
+        NotificationSubject::Change(id, risk) => (
+            change_page(url, *id),
+            format!("{risk} risk, {status}, by {actor}"),
+            Vec::new(),
+        ),
+        NotificationSubject::Incident(id, severity) => {
+            let incident = mailing.incidents.get(id);
+            let found =
+                incident.map(|incident| findings::findings(incident, |at| local(at, mailing.zone)));
+            let found = found.unwrap_or_default().into_iter();
+            (
+                format!("{url}/incidents/{id}"),
+                format!("{severity}, {status} by {actor}"),
+                found
+                    .map(|finding| ItemFinding {
+                        label: finding.label,
+                        value: finding.value,
+                        url: finding.change.map(|change| change_page(url, change)),
+                    })
+                    .collect(),
+            )
+        }
+    };
     Item {
-        title: printable(&notification.title).into_owned(),
-        url: format!("{url}/changes/{}", notification.change_id),
-        services: printable(&notification.services).into_owned(),
+        title: line(&notification.title),
+        url: page,
+        services: line(&notification.services),
         event,
-        at: local(notification.at, zone),
+        at: local(notification.at, mailing.zone),
+        findings,
     }
+}
+
+fn change_page(url: &str, id: ChangeId) -> String {
+    format!("{url}/changes/{id}")
 }
 
 fn local(at: Timestamp, zone: Tz) -> String {

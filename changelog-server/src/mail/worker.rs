@@ -71,7 +71,7 @@ async fn outcome(app: &App, mailer: &Mailer, mailing: &Mailing) -> MailOutcome {
         url: &app.url(),
         host: &app.host(),
     };
-    let sent = match message::changes(mailer, mailing, links) {
+    let sent = match message::notifications(mailer, mailing, links) {
         Ok(message) => mailer.send(message).await,
         Err(error) => Err(error),
     };

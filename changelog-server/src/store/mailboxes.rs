@@ -14,10 +14,10 @@ use super::{Database, StoreError, Tenant, Tx};
 pub(super) const MAIL_INTERVAL: TimeDelta = TimeDelta::minutes(1);
 /// When mails of a day are sent, in the person's time zone.
 const DAILY_HOUR: u32 = 8;
-/// The time makes SQLite read only what is to be mailed.
+/// The last condition makes SQLite read only what is to be mailed.
 const FORGET: &str = "
 UPDATE notifications SET mail = NULL, mailing = NULL
-WHERE organization_id = $1 AND user_id = $2 AND mail = $3 AND at > 0";
+WHERE organization_id = $1 AND user_id = $2 AND mail = $3 AND is_incident >= 0";
 
 const EMPTY: &str = "
 UPDATE mailboxes SET due_at = NULL, attempts = attempts + 1, failures = 0, problem = NULL

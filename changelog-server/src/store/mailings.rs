@@ -4,7 +4,9 @@
 //! one mail with all of them, and ends the mailing. If the server dies, its claim ends and
 //! another one sends the mail: each notification is mailed at least once.
 
-use changelog_core::{MailMode, Timestamp};
+use std::collections::HashMap;
+
+use changelog_core::{Incident, IncidentId, MailMode, Timestamp};
 use chrono::TimeDelta;
 use chrono_tz::Tz;
 use sqlx::FromRow;
@@ -28,7 +30,7 @@ WHERE due_at <= $1 ORDER BY due_at LIMIT 50";
 
 const TAKE: &str = "
 UPDATE notifications SET mailing = $4
-WHERE organization_id = $1 AND user_id = $2 AND mail = $3 AND at > 0";
+WHERE organization_id = $1 AND user_id = $2 AND mail = $3 AND is_incident >= 0";
 
 const CLAIM: &str = "
 UPDATE mailboxes SET attempts = attempts + 1, due_at = $5
@@ -44,16 +46,18 @@ JOIN users u ON u.id = b.user_id
 JOIN organizations o ON o.id = b.organization_id
 WHERE b.organization_id = $1 AND b.user_id = $2 AND b.mail = $3";
 
+/// Incidents first, so that many changes do not leave them out.
 const TAKEN: &str = "
-SELECT change_id, kind, title, risk_level, status, services, actor, at, is_unread
+SELECT subject_id, kind, title, level, status, services, actor, at, is_unread
 FROM notifications
 WHERE organization_id = $1 AND user_id = $2 AND mail = $3 AND mailing = $4
-ORDER BY at DESC LIMIT 51";
+ORDER BY is_incident DESC, at DESC LIMIT 51";
 
-/// The time makes SQLite read only what is to be mailed.
+/// The last condition makes SQLite read only what is to be mailed.
 const FORGET_TAKEN: &str = "
 UPDATE notifications SET mail = NULL, mailing = NULL
-WHERE organization_id = $1 AND user_id = $2 AND mail = $3 AND mailing = $4 AND at > 0";
+WHERE organization_id = $1 AND user_id = $2 AND mail = $3 AND mailing = $4
+    AND is_incident >= 0";
 
 /// On PostgreSQL this waits for transactions that have notified the person, whose
 /// notifications the next statement sees.
@@ -63,8 +67,8 @@ WHERE organization_id = $1 AND user_id = $2 AND mail = $3 AND attempts = $4";
 
 /// The order makes PostgreSQL use the index of what is to be mailed.
 const HAS_MORE: &str = "
-SELECT change_id FROM notifications
-WHERE organization_id = $1 AND user_id = $2 AND mail = $3 ORDER BY at LIMIT 1";
+SELECT subject_id FROM notifications
+WHERE organization_id = $1 AND user_id = $2 AND mail = $3 ORDER BY is_incident, at LIMIT 1";
 
 const SENT: &str = "
 UPDATE mailboxes SET due_at = $4, failures = 0, sent_at = $5, problem = NULL
@@ -107,8 +111,10 @@ pub struct Mailing {
     pub token: String,
     /// The person's time zone.
     pub zone: Tz,
-    /// What is mailed, newest first, at most [`MAX_MAILED`].
+    /// What is mailed, at most [`MAX_MAILED`]: about incidents first, then newest first.
     pub notifications: Vec<Notification>,
+    /// The incidents that they are about, as they are now, with their first suspects.
+    pub incidents: HashMap<IncidentId, Incident>,
     /// Whether there are more.
     pub has_more: bool,
 }
@@ -210,6 +216,12 @@ impl Database {
         };
         let has_more = taken.len() > MAX_MAILED;
         taken.truncate(MAX_MAILED);
+        let notifications: Vec<Notification> = taken
+            .into_iter()
+            .map(Notification::try_from)
+            .collect::<Result<_, _>>()?;
+        let incidents = notifications.iter().filter_map(Notification::incident_id);
+        let incidents = self.incidents_by_id(mailbox.tenant(), incidents).await?;
         Ok(Some(Mailing {
             id,
             mailbox: mailbox.clone(),
@@ -220,7 +232,8 @@ impl Database {
             organization_name: recipient.organization_name,
             token: recipient.token,
             zone: zone(recipient.time_zone.as_deref()),
-            notifications: taken.into_iter().map(Notification::from).collect(),
+            notifications,
+            incidents,
             has_more,
         }))
     }

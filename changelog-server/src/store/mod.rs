@@ -112,7 +112,7 @@ pub use last_used::LastUses;
 pub use mailboxes::{Mailbox, Unsubscription};
 pub use mailings::{DueMailbox, MAX_MAILED, MailOutcome, Mailing};
 pub use moving::{MoveError, Moved, MovedTable, move_database};
-pub use notifications::{MAX_LISTED_NOTIFICATIONS, Notification};
+pub use notifications::{MAX_LISTED_NOTIFICATIONS, Notification, NotificationSubject};
 pub(crate) use placement::citus_statements;
 pub use quotas::{Quota, Quotas};
 pub use rhythms::{Heard, Overdue, Reporter};

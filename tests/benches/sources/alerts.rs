@@ -15,8 +15,8 @@ use super::percentiles;
 
 /// The number of alerts, each about a service of its own.
 const ALERTS: usize = 200;
-/// The time between two alerts: a chat gets messages of faster ones together.
-const ALERT_INTERVAL: Duration = Duration::from_secs(1);
+/// The time between two alerts: a chat takes a message a second.
+const ALERT_INTERVAL: Duration = Duration::from_millis(1_500);
 /// The clients that create changes, and how often each does.
 const CLIENTS: usize = 10;
 const CREATE_INTERVAL: Duration = Duration::from_millis(20);

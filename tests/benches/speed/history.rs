@@ -23,6 +23,7 @@ const WORD_COUNT: u64 = 2_000;
 pub(crate) struct History {
     pub(crate) count: u64,
     begin: DateTime<Utc>,
+    length: TimeDelta,
     /// Makes the changes of organizations differ.
     salt: u64,
     /// The ids of the services; about half of the changes have one.
@@ -49,9 +50,24 @@ impl History {
         Self {
             count,
             begin: end - year(),
+            length: year(),
             salt: mix(salt),
             services,
         }
+    }
+
+    /// Returns the changes of a busy day some months ago.
+    pub(crate) fn busy_day(count: u64, services: Vec<String>) -> Self {
+        Self {
+            begin: Utc::now() - TimeDelta::days(100),
+            length: TimeDelta::days(1),
+            ..Self::new(count, 0, services)
+        }
+    }
+
+    /// Returns the end of the last change.
+    pub(crate) fn end(&self) -> DateTime<Utc> {
+        self.begin + self.length
     }
 
     /// Returns the hour in the middle of the year.
@@ -87,7 +103,7 @@ impl History {
         };
         let service = bit(2) && !self.services.is_empty();
         let services = u64::try_from(self.services.len()).unwrap_or(u64::MAX);
-        let at = year().num_milliseconds() / i64::try_from(self.count).unwrap_or(i64::MAX);
+        let at = self.length.num_milliseconds() / i64::try_from(self.count).unwrap_or(i64::MAX);
         let at = TimeDelta::milliseconds(at * i64::try_from(index).unwrap_or(i64::MAX));
         Entry {
             at: self.begin + at,

@@ -3,8 +3,9 @@
 use changelog_tests::{TestClient, sign_in};
 
 use crate::Failure;
+use crate::history;
 use crate::http_connection::HttpConnection;
-use crate::seed::Seeded;
+use crate::seed::{self, Seeded};
 use crate::testbed::{OWNER, PASSWORD, Testbed};
 use crate::work::Work;
 
@@ -20,6 +21,7 @@ pub(crate) async fn pages(testbed: &Testbed, seeded: &Seeded) -> Result<Vec<Page
     let address = &testbed.service.address;
     let cookie = sign_in(&TestClient::new(address), OWNER, PASSWORD).await;
     let service = &seeded.services[seeded.services.len() / 2];
+    let busy_day = history::timestamp(seed::add_busy_day(testbed, seeded).await?);
     let mut pages = Vec::new();
     for (name, path, zone) in [
         ("the overview", "/".to_owned(), "UTC"),
@@ -30,6 +32,11 @@ pub(crate) async fn pages(testbed: &Testbed, seeded: &Seeded) -> Result<Vec<Page
         ),
         ("the changes", "/changes".to_owned(), "UTC"),
         ("around now", "/around".to_owned(), "UTC"),
+        (
+            "around a day of 20,000 changes of 200 services",
+            format!("/around?at={busy_day}&window=24h"),
+            "UTC",
+        ),
         (
             "one of 5,000 services",
             format!("/services/{service}"),

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use changelog_tests::bench::note;
+use chrono::{DateTime, Utc};
 
 use crate::history::History;
 use crate::import::{Imported, Importer};
@@ -14,6 +15,9 @@ use crate::{Failure, text};
 
 /// Services of the large organization; one more has no changes.
 const SERVICES: usize = 5_000;
+/// The changes and services of a busy day.
+const BUSY_CHANGES: u64 = 20_000;
+const BUSY_SERVICES: usize = 200;
 /// The number of small organizations, and of changes in each.
 const SMALL_ORGANIZATIONS: usize = 1_000;
 pub(crate) const CHANGES_PER_SMALL: u64 = 10;
@@ -82,6 +86,19 @@ pub(crate) async fn fill_small(testbed: &Testbed) -> Result<String, Failure> {
     testbed.settle().await?;
     testbed.expect(&lists::by_risk(&key, &history)).await?;
     Ok(key)
+}
+
+/// Adds a day of 20,000 changes of 200 services to the large organization, and returns its end.
+pub(crate) async fn add_busy_day(
+    testbed: &Testbed,
+    seeded: &Seeded,
+) -> Result<DateTime<Utc>, Failure> {
+    let importer = Importer::new(&testbed.service.address, &seeded.key).await?;
+    let services = seeded.services.iter().take(BUSY_SERVICES).cloned();
+    let day = History::busy_day(BUSY_CHANGES, services.collect());
+    importer.changes(&seeded.key, &day, 0..day.count).await?;
+    testbed.settle().await?;
+    Ok(day.end())
 }
 
 fn import_outcome(imported: &Imported, changes: u64, how: &str) -> Outcome {

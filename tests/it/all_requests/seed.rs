@@ -49,9 +49,9 @@ const OTHER_ORGANIZATIONS: [&str; 28] = [
         SELECT organization_id, id, hash, now FROM others",
     "INSERT INTO subscriptions (organization_id, service_id, user_id, min_risk, mail, created_at)
         SELECT organization_id, id, id, 'low', 'daily', now FROM others",
-    "INSERT INTO notifications (organization_id, user_id, change_id, kind, title, risk_level,
-            status, services, actor, at, is_unread, mail)
-        SELECT organization_id, id, id_at(1600000000000, m, n * 7919), 'change.created', 'A change',
+    "INSERT INTO notifications (organization_id, user_id, subject_id, is_incident, kind, title,
+            level, status, services, actor, at, is_unread, mail)
+        SELECT organization_id, id, id_at(1600000000000, m, n * 7919), 0, 'change.created', 'A change',
             'low', 'completed', 'payments', 'P', now - m, CASE WHEN m > 2 THEN 0 ELSE 1 END,
             CASE WHEN m = 1 THEN 'daily' END
         FROM others, generate_series(1, 4) AS m",

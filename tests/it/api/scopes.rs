@@ -284,6 +284,46 @@ async fn a_key_records_only_within_its_bounds(app: TestApp) {
     refused(taken, "the change is in prod");
     // Reading has no bounds.
     key.get(&path).await.is(200);
+    incidents_have_the_same_bounds(&admin, &key, &payments).await;
+}
+
+async fn incidents_have_the_same_bounds(admin: &TestClient, key: &TestClient, payments: &str) {
+    let refused = |answer: changelog_tests::TestResponse, words: &str| {
+        let problem = answer.problem(403, "out_of_bounds");
+        assert_contains(&text(&problem["detail"]), words);
+    };
+    let api = "/api/incidents";
+    let within = json!({ "title": "Down", "environment": "staging", "service_id": payments });
+    let elsewhere = json!({ "title": "Down", "environment": "prod", "service_id": payments });
+    refused(
+        key.post(api, elsewhere.clone()).await,
+        "may record incidents in staging only; the incident is in prod",
+    );
+    let without = json!({ "title": "Down", "environment": "staging" });
+    refused(key.post(api, without).await, "the incident has no service");
+    let within = format!("{api}/{}", key.create(api, within).await);
+    let elsewhere = format!("{api}/{}", admin.create(api, elsewhere).await);
+    let all = admin.read(api).await.as_array().map(Vec::len);
+    assert_eq!(all, Some(2), "nothing that was refused is recorded");
+    let none = json!({ "change_id": null, "none_of_these": true });
+    let resolved = json!({ "status": "resolved" });
+    let words = "the incident is in prod";
+    refused(key.patch(&elsewhere, resolved.clone()).await, words);
+    refused(
+        key.put(&format!("{elsewhere}/cause"), none.clone()).await,
+        words,
+    );
+    let moved = json!({ "environment": "prod" });
+    refused(key.patch(&within, moved).await, words);
+    let unchanged = admin.read(&elsewhere).await;
+    assert_eq!(
+        (&unchanged["status"], &unchanged["cause"]),
+        (&json!("open"), &json!(null))
+    );
+    assert_eq!(admin.read(&within).await["environment"], "staging");
+    key.put(&format!("{within}/cause"), none).await.is(200);
+    key.patch(&within, resolved).await.is(200);
+    key.get(&elsewhere).await.is(200);
 }
 
 /// The bounds of a key never change, so that what it recorded once it may record again.

@@ -7,6 +7,7 @@ use changelog_tests::{
     database, on_both, text,
 };
 use mail_parser::{HeaderValue, Message, MessageParser};
+use serde_json::json;
 
 use super::subscriptions::{change, create_service, subscribe, wait_for_notifications};
 use super::{between, join};
@@ -14,6 +15,8 @@ use super::{between, join};
 on_both!(
     a_mail_is_sent_at_once_and_stopped_with_one_click,
     bursts_are_joined,
+    incidents_are_mailed_with_their_suspects,
+    a_storm_of_incidents_is_one_mail,
     a_mail_of_the_day_is_due_at_eight,
     a_mail_is_sent_again_until_it_is_accepted,
     a_refused_mail_is_not_sent_again,
@@ -204,6 +207,115 @@ async fn bursts_are_joined(mut app: TestApp) {
     assert_eq!(smtp.mails().len(), 3);
     let page = grace.get("/notifications").await.text;
     assert_contains(&page, "Change 00");
+}
+
+/// Opens an incident with the key, waits until its suspects are ranked, and returns its id.
+async fn open_incident(app: &TestApp, title: &str, service: &str) -> String {
+    let body = json!({ "title": title, "service_id": service, "severity": "critical" });
+    let id = app.key().create("/api/incidents", body).await;
+    for _ in 0..300 {
+        let incident = app.key().get(&format!("/api/incidents/{id}")).await;
+        if !incident.body(200)["data"]["ranked_at"].is_null() {
+            return id;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("the suspects are not ranked");
+}
+
+async fn incidents_are_mailed_with_their_suspects(mut app: TestApp) {
+    let smtp = with_mail(&mut app, SmtpMode::Accept).await;
+    let owner = app.browser().await;
+    let grace = join(&app, &owner, "Grace", "member").await.browser;
+    smtp.wait_for(1).await;
+    let service = create_service(&app, "payments & more").await;
+    let deploy = change(&app, &service, "Deploy <payments> 4.2", "low").await;
+    let path = format!("/api/changes/{deploy}");
+    let completed = json!({ "status": "completed" });
+    app.key().patch(&path, completed).await.is(200);
+    // The risk limits changes only.
+    subscribe(&grace, &service, "high", "instant").await;
+    let id = open_incident(&app, "Checkout returns 502", &service).await;
+    wait_for_notifications(&app).await;
+    // It waits for the suspects, which are there.
+    wait_until_due(&app).await;
+    let mails = smtp.wait_for(2).await;
+    assert_eq!(mails[1].recipients, ["Grace@example.org"]);
+    let organization = app.organization.name.clone();
+    let subject = format!("[{organization}] Incident opened: Checkout returns 502");
+    assert_eq!(parse(&mails[1]).subject(), Some(subject.as_str()));
+    let (plain, html) = parts(&mails[1]);
+    for line in [
+        "payments & more: critical, opened by API key: terraform, ".to_owned(),
+        app.at(&format!("/incidents/{id}")),
+        "First suspect: Deploy <payments> 4.2: ".to_owned(),
+        "same service: payments & more".to_owned(),
+        app.at(&format!("/changes/{deploy}")),
+    ] {
+        assert!(plain.contains(&line), "{line}: {plain}");
+    }
+    assert_contains(&html, "Deploy &#60;payments&#62; 4.2");
+    let page = grace.page("/notifications").await;
+    for part in ["Checkout returns 502", "First suspect:", &id, &deploy] {
+        assert_contains(&page, part);
+    }
+    wait_until_idle(&app).await;
+
+    // Marking the cause is nothing to be notified of; the next mail has it.
+    let cause = json!({ "change_id": deploy });
+    let path = format!("/api/incidents/{id}");
+    app.key().put(&format!("{path}/cause"), cause).await.is(200);
+    let resolved = json!({ "status": "resolved" });
+    app.key().patch(&path, resolved).await.is(200);
+    wait_for_notifications(&app).await;
+    wait_until_due(&app).await;
+    let mails = smtp.wait_for(3).await;
+    let subject = format!("[{organization}] Incident resolved: Checkout returns 502");
+    assert_eq!(parse(&mails[2]).subject(), Some(subject.as_str()));
+    let (plain, _) = parts(&mails[2]);
+    assert_contains(&plain, "Cause: Deploy <payments> 4.2");
+    wait_until_idle(&app).await;
+    let read = format!("/notifications/{id}/read");
+    grace.submit(&read, &[]).await;
+    assert_lacks(&grace.page("/notifications").await, "First suspect:");
+
+    // Nobody is notified of what they did themselves.
+    let fields = [
+        ("title", "My own"),
+        ("severity", "warning"),
+        ("service_id", &service),
+    ];
+    grace.post_form("/incidents", &fields).await.is(303);
+    wait_for_notifications(&app).await;
+    assert_lacks(&grace.page("/notifications").await, "My own");
+}
+
+async fn a_storm_of_incidents_is_one_mail(mut app: TestApp) {
+    let smtp = with_mail(&mut app, SmtpMode::Accept).await;
+    let (grace, service) = subscriber(&app, "instant").await;
+    smtp.wait_for(1).await;
+    change(&app, &service, "Before the storm", "low").await;
+    wait_for_notifications(&app).await;
+    smtp.wait_for(2).await;
+    wait_until_idle(&app).await;
+    for number in 0..40 {
+        let body = json!({ "title": format!("Alert {number:02}"), "service_id": service });
+        app.key().create("/api/incidents", body).await;
+    }
+    for number in 0..12 {
+        change(&app, &service, &format!("Change {number:02}"), "low").await;
+    }
+    wait_for_notifications(&app).await;
+    wait_until_due(&app).await;
+    let mails = smtp.wait_for(3).await;
+    let subject = format!("[{}] 40 incidents, 10+ changes", app.organization.name);
+    assert_eq!(parse(&mails[2]).subject(), Some(subject.as_str()));
+    let (plain, _) = parts(&mails[2]);
+    assert_eq!(plain.matches("/incidents/").count(), 40);
+    assert_contains(&plain, "And more");
+    wait_until_idle(&app).await;
+    assert_eq!(smtp.mails().len(), 3);
+    assert_contains(&grace.page("/notifications").await, "Alert 00");
 }
 
 async fn a_mail_of_the_day_is_due_at_eight(mut app: TestApp) {

@@ -44,7 +44,7 @@ async fn many_subscribers_are_notified_of_many_changes(app: TestApp) {
     let change = json!({ "title": "Deploy", "service_id": service });
     app.key().create_changes(vec![change; 10]).await;
     wait_for_notifications(&app).await;
-    let count = "SELECT count(*), count(DISTINCT change_id) FROM notifications";
+    let count = "SELECT count(*), count(DISTINCT subject_id) FROM notifications";
     let counted: Vec<(i64, i64)> = database::fetch!(&mut db, sqlx::query_as(count));
     // The owner, too: an API key has recorded them.
     assert_eq!(counted, [(10 * 301, 10)]);

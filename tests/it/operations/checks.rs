@@ -8,7 +8,7 @@ use sqlx::AssertSqlSafe;
 on_both!(
     process:
     a_database_in_use_is_sound,
-    counts_and_search_are_repaired,
+    what_is_derived_is_repaired,
     what_cannot_be_rebuilt_is_reported,
     status_describes_the_installation,
 );
@@ -87,7 +87,7 @@ async fn a_database_in_use_is_sound(app: TestApp) {
     );
 }
 
-async fn counts_and_search_are_repaired(mut app: TestApp) {
+async fn what_is_derived_is_repaired(mut app: TestApp) {
     record_changes(&app).await;
     app.server.kill9();
     damage(
@@ -95,6 +95,12 @@ async fn counts_and_search_are_repaired(mut app: TestApp) {
         &[
             "UPDATE change_counts SET n = n + 2 WHERE scope = 'organization' AND span = 0",
             "DELETE FROM change_counts WHERE scope LIKE 'service/%'",
+            "UPDATE change_hours SET undone = undone + 1 WHERE hour = (SELECT min(hour) FROM change_hours)",
+            "DELETE FROM change_hours WHERE hour = (SELECT max(hour) FROM change_hours)",
+            "INSERT INTO change_hours (organization_id, hour, service_id, slot, n, undone)
+                SELECT DISTINCT organization_id, 1, service_id, 0, 7, 0 FROM change_hours",
+            "DELETE FROM catalog_words WHERE word = 'payments'",
+            "UPDATE catalog_words SET word = 'wrong' WHERE word = 'ledger'",
             "DELETE FROM change_search",
         ],
     )
@@ -105,17 +111,21 @@ async fn counts_and_search_are_repaired(mut app: TestApp) {
         .into_iter()
         .map(text)
         .collect();
-    assert_eq!(found, ["counts", "search"], "{report}");
-    assert_eq!(report["problems"][1]["rows"], 5, "{report}");
+    assert_eq!(found, ["counts", "counts", "names", "search"], "{report}");
+    // The word that is missing, and another one in the place of a second.
+    assert_eq!(report["problems"][2]["rows"], 3, "{report}");
+    assert_eq!(report["problems"][3]["rows"], 5, "{report}");
     let (code, report) = check(&app, &["--repair"]);
     assert_eq!(code, Some(0), "{report}");
-    assert_eq!(each(&report["problems"], "is_repaired"), [true, true]);
+    assert_eq!(each(&report["problems"], "is_repaired"), [true; 4]);
     let (code, report) = check(&app, &[]);
     assert_eq!((code, &report["problems"]), (Some(0), &json!([])));
     app.restart().await;
     let key = app.key();
     assert_eq!(key.body("/api/changes").await["count"], 5);
     assert_eq!(key.body("/api/changes?q=other").await["count"], 1);
+    let services = key.body("/api/services?q=ledger").await;
+    assert_eq!(services["data"].as_array().map(Vec::len), Some(1));
     key.change("after the repair").await;
     assert_eq!(check(&app, &[]).1["problems"], json!([]));
 }

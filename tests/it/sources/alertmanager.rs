@@ -4,7 +4,8 @@
 use std::time::{Duration, Instant};
 
 use changelog_tests::alertmanager::Alertmanager;
-use changelog_tests::{TestApp, on_both, text};
+use changelog_tests::receivers::Receiver;
+use changelog_tests::{TestApp, assert_contains, on_both, text};
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use serde_json::{Value, json};
 
@@ -58,10 +59,41 @@ async fn wait_for(app: &TestApp, status: &str) -> Value {
     }
 }
 
+/// Returns the template of the manual, and the text that uses it.
+fn link_template() -> (String, String) {
+    let manual = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/incidents.md");
+    let manual = std::fs::read_to_string(manual).expect("the manual");
+    let (_, rest) = manual.split_once("```\n{{ define").expect("a template");
+    let (template, rest) = rest.split_once("```").expect("its end");
+    let (_, rest) = rest.split_once("text: '").expect("a text");
+    let (text, _) = rest.split_once('\'').expect("its end");
+    (format!("{{{{ define{template}"), text.to_owned())
+}
+
+/// The link that the manual has alerts send leads to what changed before the alert.
+async fn the_template_links_to_around(app: &TestApp, chat: &Receiver, starts: DateTime<Utc>) {
+    chat.wait_for_text("/around?at=").await;
+    let message = chat.requests()[0].json();
+    let text = text(&message["attachments"][0]["text"]);
+    let at = starts.to_rfc3339_opts(SecondsFormat::Secs, true);
+    let expected = format!("https://changes.example.com/around?at={at}&service=checkout");
+    let link = text.lines().next().unwrap_or_default();
+    assert_eq!(link, expected, "{text}");
+    let path = link
+        .strip_prefix("https://changes.example.com")
+        .expect("a path");
+    let page = app.browser().await.page(path).await;
+    assert_contains(&page, "checkout");
+}
+
 async fn a_real_alertmanager_opens_and_resolves_one_incident(app: TestApp) {
     let source = app.source("alertmanager", "Alerts", Some(SECRET));
     let webhook = format!("{}{}", app.url(), source.path);
-    let Some(mut alertmanager) = Alertmanager::start(&webhook, SECRET).await else {
+    let chat = Receiver::start().await;
+    let link = link_template();
+    let link = (link.0.as_str(), link.1.as_str());
+    let started = Alertmanager::start(&webhook, SECRET, &chat.url(), link).await;
+    let Some(mut alertmanager) = started else {
         return;
     };
     let now = Utc::now();
@@ -75,6 +107,7 @@ async fn a_real_alertmanager_opens_and_resolves_one_incident(app: TestApp) {
     assert_eq!(opened["service"]["name"], "checkout");
     assert_eq!(opened["environment"], "prod");
     assert_eq!(opened["started_at"], written(first));
+    the_template_links_to_around(&app, &chat, first).await;
 
     // It repeats by itself, and after a restart when Prometheus has sent the alerts again.
     let sent = wait_for_more(&app, &source.id, 2).await;

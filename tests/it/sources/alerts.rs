@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use changelog_tests::receivers::{Answer, Receiver, slack};
-use changelog_tests::{TestApp, assert_contains, each, on_both, on_one, send, text};
+use changelog_tests::receivers::{Answer, Received, Receiver, pagerduty, slack};
+use changelog_tests::{TestApp, assert_contains, assert_lacks, each, on_both, on_one, send, text};
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use ring::hmac;
 use serde_json::{Value, json};
@@ -13,6 +13,7 @@ on_both!(
     suspects_are_those_of_around_and_follow_late_changes,
     people_have_the_last_word,
     an_alert_brings_its_suspects_to_a_chat,
+    the_suspects_are_a_note_on_the_incident_in_pagerduty,
 );
 on_one!(
     every_sender_opens_and_resolves,
@@ -219,16 +220,18 @@ fn signed(signed: &str) -> String {
     digits.concat()
 }
 
+/// Returns a webhook of PagerDuty about an incident that was triggered nine minutes ago.
+fn of_pagerduty(kind: &str, minutes: i64) -> Value {
+    json!({ "event": { "id": kind, "event_type": kind, "occurred_at": ago(minutes), "data": {
+        "id": "P1", "title": "Down", "urgency": "high", "created_at": ago(9),
+        "service": { "summary": "checkout" },
+    }}})
+}
+
 /// Returns each kind with the header of its proof, and two requests: the alert fires, and is
 /// resolved.
 fn senders() -> Vec<(&'static str, &'static str, [Value; 2])> {
     let at = |minutes| ago(minutes);
-    let pagerduty = |kind: &str, minutes| {
-        json!({ "event": { "id": kind, "event_type": kind, "occurred_at": at(minutes), "data": {
-            "id": "P1", "title": "Down", "urgency": "high", "created_at": at(9),
-            "service": { "summary": "checkout" },
-        }}})
-    };
     let datadog = |transition: &str, minutes: i64| {
         let date = (Utc::now() - TimeDelta::minutes(minutes))
             .timestamp_millis()
@@ -270,8 +273,8 @@ fn senders() -> Vec<(&'static str, &'static str, [Value; 2])> {
             "pagerduty",
             "x-pagerduty-signature",
             [
-                pagerduty("incident.triggered", 9),
-                pagerduty("incident.resolved", 2),
+                of_pagerduty("incident.triggered", 9),
+                of_pagerduty("incident.resolved", 2),
             ],
         ),
         (
@@ -395,7 +398,7 @@ async fn an_alert_brings_its_suspects_to_a_chat(mut app: TestApp) {
         .await;
     let receiver = Receiver::start().await;
     receiver.answer_by(|_| Answer::text(200, "ok"));
-    app.connect("slack", "Alerts", &receiver.url(), &[]);
+    let chat = app.connect("slack", "Alerts", &receiver.url(), &[]);
     let key = app.key();
     key.service("checkout").await;
     let deploy = json!({
@@ -423,10 +426,112 @@ async fn an_alert_brings_its_suspects_to_a_chat(mut app: TestApp) {
     assert_contains(&shown, "Deploy checkout 4.2: ");
     assert_contains(&shown, "same service: checkout");
     assert_contains(&shown, "/incidents/");
+    // It is the only message, unless the ranking took longer than that waits for the suspects.
+    let incident = wait_for(&app, |one| !one["ranked_at"].is_null()).await;
+    let at = |name: &str| {
+        let at = DateTime::parse_from_rfc3339(incident[name].as_str().expect("a time"));
+        at.expect("a time")
+    };
+    let took = at("ranked_at") - at("created_at");
+    let deliveries = app.admin(&["integration", "deliveries", &text(&chat["id"])]);
+    let opened = deliveries.to_string().contains("incident.opened");
+    assert!(!opened || took > TimeDelta::milliseconds(800), "{took} {deliveries:#}");
 
     source
         .send(&notification("checkout", &ago(1), Some(&ago(0))))
         .await
         .is(202);
     receiver.wait_for_text("Resolved at ").await;
+}
+
+async fn the_suspects_are_a_note_on_the_incident_in_pagerduty(mut app: TestApp) {
+    const KEY: &str = "0123456789abcdef0123456789abcdef";
+    const FROM: &str = "oncall@example.com";
+    app.restart_with(&["--allow-receivers", "127.0.0.0/8"])
+        .await;
+    let receiver = Receiver::start().await;
+    receiver.answer_by(|request| match request.path.as_str() {
+        "/v2/change/enqueue" => Answer::status(202),
+        _ => Answer::text(201, "{\"note\":{}}"),
+    });
+    let api_token = format!("u+{}", uuid::Uuid::new_v4());
+    let files = [("key", KEY), ("api", &api_token)].map(|(name, secret)| {
+        let path = app.folder().join(name);
+        std::fs::write(&path, secret).expect("a file");
+        path.display().to_string()
+    });
+    let [key_file, api_file] = &files;
+    let url = format!("{}/v2/change/enqueue", receiver.base());
+    let mut flags = vec!["--token-file", key_file, "--api-token-file", api_file];
+    flags.extend(["--from", FROM, "--min-risk", "high"]);
+    let connection = app.connect("pagerduty", "PagerDuty", &url, &flags);
+    let notes = |requests: &[Received]| -> Vec<(String, String)> {
+        let notes = requests.iter().filter(|one| one.path.contains("/notes"));
+        let note = |one| pagerduty::check_note(one, &api_token, FROM).expect("a note");
+        notes.map(note).collect()
+    };
+
+    let key = app.key();
+    key.service("checkout").await;
+    let deploy = |title: &str, minutes| {
+        json!({
+            "title": title, "service_name": "checkout", "occurred_at": ago(minutes),
+            "status": "completed",
+        })
+    };
+    let first = key.create("/api/changes", deploy("Deploy checkout 4.2", 12));
+    let first = first.await;
+    let source = app.source("pagerduty", "PagerDuty", None);
+    source
+        .send(&of_pagerduty("incident.triggered", 9))
+        .await
+        .is(202);
+    let requests = receiver.wait_for(1).await;
+    let written = notes(&requests);
+    let incident = wait_for(&app, |_| true).await;
+    assert_eq!(incident["sender_id"], "P1");
+    let page = app.at(&format!("/incidents/{}", text(&incident["id"])));
+    let (of, note) = &written[0];
+    assert_eq!(of, "P1");
+    for part in [
+        "First suspect: Deploy checkout 4.2: ",
+        "same service: checkout",
+        &app.at(&format!("/changes/{first}")),
+        &page,
+    ] {
+        assert_contains(note, part);
+    }
+
+    // A change that arrives late and becomes the first suspect is worth another note.
+    let late = key.create("/api/changes", deploy("Deploy checkout 4.3", 10));
+    let late = late.await;
+    receiver
+        .wait_for_text("First suspect: Deploy checkout 4.3: ")
+        .await;
+    // At the end, the cause that people have marked.
+    let path = format!("/api/incidents/{}/cause", text(&incident["id"]));
+    key.put(&path, json!({ "change_id": late })).await.is(200);
+    source
+        .send(&of_pagerduty("incident.resolved", 1))
+        .await
+        .is(202);
+    receiver.wait_for_text("Cause: Deploy checkout 4.3").await;
+    let written = notes(&receiver.requests());
+    assert_eq!(written.len(), 3, "{written:#?}");
+    assert_lacks(&written[2].1, "suspect");
+
+    // Incidents of others are nothing for PagerDuty, and the secrets are not stored in clear.
+    let alerts = app.source("alertmanager", "Alertmanager", None);
+    alerts.send(&notification("a", &ago(1), None)).await.is(202);
+    for title in ["Deploy checkout 4.4", "Deploy checkout 4.5"] {
+        let mut deploy = deploy(title, 0);
+        deploy["risk_level"] = json!("high");
+        key.create("/api/changes", deploy).await;
+        receiver.wait_for_text(title).await;
+    }
+    assert_eq!(notes(&receiver.requests()).len(), 3);
+    let listed = app.admin(&["integration", "deliveries", &text(&connection["id"])]);
+    assert_lacks(&listed.to_string(), &api_token);
+    let shown = app.admin(&["integration", "list", "--org", &app.organization.id]);
+    assert_lacks(&shown.to_string(), &api_token);
 }

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use changelog_tests::receivers::{Answer, Receiver, slack};
 use changelog_tests::{
     TestApp, TestResponse, assert_contains, assert_lacks, each, on_both, send, text,
 };
@@ -13,6 +14,7 @@ on_both!(
     a_command_answers_with_suspects,
     a_change_is_logged_once_for_its_person,
     an_answer_is_shown_to_the_channel,
+    slack_is_sent_what_is_shown_to_the_channel,
     only_slack_is_answered,
     what_cannot_be_read_is_answered_with_help,
 );
@@ -160,7 +162,7 @@ async fn a_change_is_logged_once_for_its_person(app: TestApp) {
 
 async fn an_answer_is_shown_to_the_channel(app: TestApp) {
     let slack = Slack::new(&app);
-    // Only Slack's own address is answered; this one would be refused.
+    // Private addresses are refused: the service sends nothing to itself.
     let url = format!("{}/api/health", app.url());
     for words in ["log Deploy payments 4.2", ""] {
         let answer = slack.command(words, "1").await;
@@ -184,6 +186,31 @@ async fn an_answer_is_shown_to_the_channel(app: TestApp) {
     for wrong in ["", "change", "changes yesterday", "drop 1"] {
         assert_eq!(slack.press(wrong, &url).await, json!({}), "{wrong}");
     }
+}
+
+async fn slack_is_sent_what_is_shown_to_the_channel(mut app: TestApp) {
+    app.restart_with(&["--allow-receivers", "127.0.0.0/8"])
+        .await;
+    let receiver = Receiver::start().await;
+    let slack = Slack::new(&app);
+    let answer = slack.command("log Deploy payments 4.2", "1").await;
+    assert_eq!(receiver.count(), 0, "commands are answered directly");
+    let shown = slack.press(&button(&answer), &receiver.url()).await;
+    let requests = receiver.wait_for(1).await;
+    let sent = &requests[0];
+    assert_eq!((&*sent.method, &*sent.path), ("POST", "/receive"));
+    assert_eq!(sent.header("content-type"), "application/json");
+    let sent = sent.json();
+    assert_eq!(sent, shown);
+    assert_eq!(sent["response_type"], "in_channel");
+    assert_eq!(sent["delete_original"], true);
+    assert_contains(&texts(&sent), "|Deploy payments 4.2>*");
+    slack::check_blocks(&sent).expect("blocks that Slack takes");
+    // An address that has expired, as Slack's do after half an hour, is no failure of the press.
+    receiver.answer_with(Answer::text(404, "expired_url"));
+    let again = slack.press(&button(&answer), &receiver.url()).await;
+    assert_eq!(again["response_type"], "in_channel");
+    receiver.wait_for(2).await;
 }
 
 async fn only_slack_is_answered(app: TestApp) {

@@ -26,6 +26,14 @@ pub fn check(body: &Value) -> Result<(), String> {
         return Err("no text".to_owned());
     }
     mentions_nobody(text_of(&body["text"])?)?;
+    check_blocks(body)
+}
+
+/// Checks the blocks of a message or an answer.
+///
+/// # Errors
+/// What is wrong with them.
+pub fn check_blocks(body: &Value) -> Result<(), String> {
     let blocks = body["blocks"].as_array().ok_or("no blocks")?;
     if blocks.is_empty() || blocks.len() > 50 {
         return Err(format!("{} blocks", blocks.len()));
@@ -88,10 +96,11 @@ fn text_of(text: &Value) -> Result<&str, String> {
     text.as_str().ok_or_else(|| format!("{text} is not a text"))
 }
 
-/// Text in `<>` must be a link, and `&` must be escaped.
+/// Text in `<>` must be a link or a date, and `&` must be escaped.
 fn mentions_nobody(text: &str) -> Result<(), String> {
+    let allowed = ["<http://", "<https://", "<!date^"];
     for (index, _) in text.match_indices('<') {
-        if !text[index..].starts_with("<http://") && !text[index..].starts_with("<https://") {
+        if !allowed.iter().any(|start| text[index..].starts_with(start)) {
             return Err(format!("{text} mentions somebody"));
         }
     }

@@ -99,6 +99,13 @@ pub(super) fn refused_message(receiver: &str) -> Verdict {
     Verdict::Refused { reason }
 }
 
+/// The receiver does not accept this message before a person has done something; it may accept
+/// others.
+pub(super) fn refused_because(reason: &str) -> Verdict {
+    let reason = reason.to_owned();
+    Verdict::Refused { reason }
+}
+
 /// The receiver accepts nothing before a person has done something.
 pub(super) fn needs_person(reason: &str) -> Verdict {
     let reason = reason.to_owned();

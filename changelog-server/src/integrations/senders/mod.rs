@@ -38,10 +38,11 @@ pub async fn send(http: &ReceiverClient, kind: &ConnectionKind, message: &Messag
         (ConnectionKind::PagerDuty, Event::Change(event)) => {
             pagerduty::send(http, message, event).await
         }
-        (
-            ConnectionKind::Grafana | ConnectionKind::PagerDuty,
-            Event::Source(_) | Event::Incident(_),
-        ) => Outcome::nothing_to_send(),
+        (ConnectionKind::PagerDuty, Event::Incident(event)) => {
+            pagerduty::note::send(http, message, event).await
+        }
+        (ConnectionKind::Grafana, Event::Source(_) | Event::Incident(_))
+        | (ConnectionKind::PagerDuty, Event::Source(_)) => Outcome::nothing_to_send(),
         _ => Outcome::refused(format!("This server cannot send to {}.", kind.label())),
     };
     let secrets = Secrets::of(message.target);
@@ -67,11 +68,10 @@ pub fn takes(kind: &ConnectionKind, event: &Event) -> bool {
         (ConnectionKind::Grafana, Event::Change(event)) => {
             event.change.status != Status::Planned || event.kind != EventKind::Created
         }
-        // They know of changes only.
-        (
-            ConnectionKind::PagerDuty | ConnectionKind::Grafana,
-            Event::Source(_) | Event::Incident(_),
-        )
+        (ConnectionKind::PagerDuty, Event::Incident(event)) => pagerduty::note::is_of(event),
+        // It knows of changes only.
+        (ConnectionKind::Grafana, Event::Source(_) | Event::Incident(_))
+        | (ConnectionKind::PagerDuty, Event::Source(_))
         | (ConnectionKind::Unknown(_), _) => false,
         _ => true,
     }

@@ -1,13 +1,13 @@
 //! What every chat shows of an event.
 
 use changelog_core::coverage::API_KEY_KIND;
-use changelog_core::text::printable;
 use changelog_core::{
-    AuthorType, Change, Event, EventKind, EventOfChange, EventOfIncident, EventOfSource, Incident,
+    AuthorType, Change, Event, EventKind, EventOfChange, EventOfIncident, EventOfSource,
     Outcome as ChangeOutcome, Status, Timestamp,
 };
 
-use crate::format;
+use crate::findings::findings;
+use crate::format::{self, line};
 use crate::integrations::message::Message;
 
 /// The limit on the characters of a description in a chat.
@@ -16,12 +16,6 @@ const MAX_EXCERPT_CHARS: usize = 300;
 const MAX_NAMES: usize = 5;
 /// The limit on the digits of a commit.
 const COMMIT_CHARS: usize = 12;
-/// The labels of the suspects of an incident that a chat shows.
-const SUSPECT_LABELS: [&str; 3] = ["First suspect", "Second suspect", "Third suspect"];
-/// The limit on the reasons of a suspect in a chat.
-const MAX_REASONS: usize = 4;
-/// The limit on the gaps of an incident in a chat.
-const MAX_GAPS: usize = 3;
 
 /// How a change or a source is doing: which color and which sign its message has. The dashboard
 /// distinguishes the same ones.
@@ -117,6 +111,10 @@ impl Summary {
             label: "Started",
             value: time(incident.started_at),
         };
+        let findings = findings(incident, time).into_iter().map(|finding| Fact {
+            label: finding.label,
+            value: finding.value,
+        });
         let (tone, headline) = match incident.resolved_at {
             None => (
                 Tone::Failed,
@@ -132,7 +130,7 @@ impl Summary {
             facts: [service, environment, Some(started)]
                 .into_iter()
                 .flatten()
-                .chain(suspects(incident))
+                .chain(findings)
                 .collect(),
             excerpt: None,
             byline: format!("{} · {}", line(&event.actor), line(message.organization)),
@@ -195,51 +193,6 @@ impl Summary {
     pub(super) fn fallback(&self) -> String {
         format!("{} {}: {}", self.tone.emoji(), self.title, self.headline)
     }
-}
-
-/// Returns the first suspects of an incident with their reasons, or says that there are none,
-/// and which sources were silent. There are no facts before the suspects were ranked.
-fn suspects(incident: &Incident) -> Vec<Fact> {
-    let mut facts: Vec<Fact> = SUSPECT_LABELS
-        .into_iter()
-        .zip(&incident.suspects)
-        .map(|(label, suspect)| {
-            let reasons = suspect.reasons.iter().take(MAX_REASONS);
-            let reasons: Vec<String> = reasons.map(|reason| line(&reason.text)).collect();
-            let title = line(&suspect.change.title);
-            Fact {
-                label,
-                value: format!("{title}: {}", reasons.join(", ")),
-            }
-        })
-        .collect();
-    if facts.is_empty() && incident.ranked_at.is_some() {
-        let of = incident
-            .service
-            .as_ref()
-            .map_or_else(String::new, |service| {
-                format!(" of {}", line(&service.name))
-            });
-        facts.push(Fact {
-            label: "Suspects",
-            value: format!("No change{of} was recorded before it"),
-        });
-    }
-    facts.extend(incident.gaps.iter().take(MAX_GAPS).map(|gap| Fact {
-        label: "Not heard",
-        value: match gap.until {
-            None => format!("{} since {}", line(&gap.name), time(gap.since)),
-            Some(until) => {
-                format!(
-                    "{} from {} to {}",
-                    line(&gap.name),
-                    time(gap.since),
-                    time(until)
-                )
-            }
-        },
-    }));
-    facts
 }
 
 /// Returns the page of a change; the list for the change of a test, which has none.
@@ -383,13 +336,8 @@ fn names(names: &[&str]) -> Option<String> {
 }
 
 /// Formats a time for people everywhere.
-fn time(at: Timestamp) -> String {
+pub(super) fn time(at: Timestamp) -> String {
     at.to_datetime().format("%-d %b %Y %H:%M UTC").to_string()
-}
-
-/// Returns text of users as one line without invisible characters.
-pub(super) fn line(text: &str) -> String {
-    printable(&text.replace(['\n', '\t', '\r'], " ")).into_owned()
 }
 
 /// Returns the first lines of a string.

@@ -39,7 +39,8 @@ impl Secrets {
             secrets.retain(|secret| secret != "/");
         }
         let keys = target.signing_secrets.iter().map(|key| &key.secret);
-        for key in keys.chain(&target.ed25519_seed).chain(&target.token) {
+        let tokens = target.token.iter().chain(&target.api_token);
+        for key in keys.chain(&target.ed25519_seed).chain(tokens) {
             secrets.push(key.clone());
             secrets.extend(key.strip_prefix("whsec_").map(str::to_owned));
         }

@@ -121,9 +121,9 @@ pub(super) fn count_delta(
     }
 }
 
-/// Returns the error for a stored change that cannot be parsed.
-pub(super) fn broken(error: &serde_json::Error) -> StoreError {
+/// Returns the error for a stored value that cannot be parsed.
+pub(super) fn broken(error: &impl std::fmt::Display) -> StoreError {
     StoreError::Database(std::sync::Arc::new(sqlx::Error::Decode(
-        format!("a stored change cannot be parsed: {error}").into(),
+        format!("a stored value cannot be parsed: {error}").into(),
     )))
 }

@@ -9,7 +9,7 @@ use super::search::ExpectedTerms;
 use super::{CheckError, Checker, Found};
 use crate::store::changes::stored;
 use crate::store::engine::direct::unlimited;
-use crate::store::index::counts::CountKey;
+use crate::store::index::counts::{CountKey, HourKey};
 use crate::store::{Tenant, index};
 
 /// The changes that are read together.
@@ -26,6 +26,8 @@ pub(super) struct Expected {
     pub(super) changes: u64,
     pub(super) ids: HashSet<Uuid>,
     pub(super) counts: HashMap<CountKey, i64>,
+    /// The number of changes, and of those that were undone.
+    pub(super) hours: HashMap<HourKey, (i64, i64)>,
     pub(super) tags: Digest,
     pub(super) services: Digest,
 }
@@ -137,6 +139,11 @@ impl Expected {
         let delta = crate::store::changes::count_delta(tenant, sort_key, change, host);
         for key in delta.keys() {
             *self.counts.entry(key).or_default() += 1;
+        }
+        if let Some((hour, is_undone)) = delta.in_hour() {
+            let (changes, undone) = self.hours.entry(hour).or_default();
+            *changes += 1;
+            *undone += i64::from(is_undone);
         }
     }
 }

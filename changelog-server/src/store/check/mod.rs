@@ -1,12 +1,15 @@
 //! Verifies a database: that it is intact, and that what is derived from changes (counts,
-//! search, tags, services) is what the changes say. Counts and search can be rebuilt.
+//! search, tags, services) is what the changes say. Counts, search and the words of names can be
+//! rebuilt.
 //!
 //! Everything is read in one transaction, and so as of one moment, also while servers write.
 
 mod changes;
 mod counts;
+mod hours;
 mod rows;
 mod search;
+mod words;
 
 use sqlx::types::Uuid;
 
@@ -117,7 +120,7 @@ struct Checker<'n> {
     note: &'n (dyn Fn(&str) + Send + Sync),
 }
 
-/// Checks the database at an address. With `repair`, counts and search are corrected; no
+/// Checks the database at an address. With `repair`, what can be rebuilt is corrected; no
 /// process may serve the database then.
 pub async fn check(
     address: &str,
@@ -158,9 +161,10 @@ impl Checker<'_> {
             (Engine::Sqlite(_), false) => "BEGIN",
             (Engine::Sqlite(_), true) => "BEGIN IMMEDIATE",
             (Engine::Postgres(_), false) => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
-            // Changes wait until the counts are right again.
+            // Changes, services and hosts wait until everything is right again.
             (Engine::Postgres(_), true) => {
-                "BEGIN; LOCK TABLE changes, change_counts, change_search IN SHARE ROW EXCLUSIVE MODE"
+                "BEGIN; LOCK TABLE changes, change_counts, change_hours, change_search, services, \
+                 hosts, catalog_words IN SHARE ROW EXCLUSIVE MODE"
             }
         };
         self.execute(statements).await
@@ -194,6 +198,8 @@ impl Checker<'_> {
             self.read_changes(tenant, &mut expected, &mut terms).await?;
             self.check_rows_of_changes(tenant, &expected).await?;
             self.check_counts(tenant, &expected).await?;
+            self.check_hours(tenant, &expected).await?;
+            self.check_words(tenant).await?;
             self.check_activity(tenant, &mut expected).await?;
             self.report.organizations += 1;
             self.report.changes += expected.changes;

@@ -1,5 +1,7 @@
 //! Queues deliveries.
 
+use std::collections::HashSet;
+
 use changelog_core::{ConnectionId, ServiceId, Timestamp};
 use sqlx::QueryBuilder;
 use sqlx::types::Uuid;
@@ -47,6 +49,18 @@ impl Tx {
         Ok(recent.collect())
     }
 
+    /// Deletes the deliveries about some subjects that are pending, were not tried yet, and are
+    /// not part of a burst.
+    pub async fn withdraw_deliveries(
+        &mut self,
+        tenant: Tenant,
+        connection: ConnectionId,
+        subjects: HashSet<Uuid>,
+    ) -> Result<(), StoreError> {
+        let subjects: Vec<Uuid> = subjects.into_iter().collect();
+        run_script!(self, |DB| withdraw::<DB>(tenant, connection, subjects))
+    }
+
     /// Queues deliveries.
     pub async fn insert_deliveries(
         &mut self,
@@ -56,6 +70,20 @@ impl Tx {
     ) -> Result<(), StoreError> {
         run_script!(self, |DB| insert::<DB>(tenant, deliveries, now))
     }
+}
+
+fn withdraw<DB: Dialect>(
+    tenant: Tenant,
+    connection: ConnectionId,
+    subjects: Vec<Uuid>,
+) -> Script<DB> {
+    let mut script = Script::new();
+    let query = script.statement("DELETE FROM deliveries WHERE organization_id = ");
+    DB::bind(query, tenant.uuid().into());
+    query.push_value(" AND connection_id = ", connection.0);
+    query.push(" AND state = 'pending' AND attempts = 0 AND burst IS NULL AND subject_id");
+    DB::push_in_ids(query, subjects);
+    script
 }
 
 fn insert<DB: Dialect>(tenant: Tenant, deliveries: &[NewDelivery], now: Timestamp) -> Script<DB> {

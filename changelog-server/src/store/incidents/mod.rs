@@ -18,7 +18,7 @@ use sqlx::types::Uuid;
 use sqlx::{FromRow, QueryBuilder};
 
 use super::activity::clamped;
-use super::engine::{Dialect, PushValue, on, read};
+use super::engine::{Dialect, PushValue, read};
 use super::{Database, StoreError, Tenant};
 
 pub use alerts::StoredAlert;
@@ -34,15 +34,17 @@ pub const MAX_COUNTED_INCIDENTS: u64 = 100;
 const MAX_OF_CAUSE: u64 = 20;
 
 macro_rules! select {
+    () => {
+        "SELECT i.document, i.suspects, s.reference FROM incidents i \
+         LEFT JOIN services s ON s.organization_id = i.organization_id AND s.id = i.service_id \
+         WHERE i.organization_id = "
+    };
     ($condition:literal) => {
-        concat!(
-            "SELECT i.document, i.suspects, s.reference FROM incidents i \
-             LEFT JOIN services s ON s.organization_id = i.organization_id AND s.id = i.service_id \
-             WHERE i.organization_id = $1 AND ",
-            $condition
-        )
+        concat!(select!(), "$1 AND ", $condition)
     };
 }
+
+const SELECT_OF: &str = select!();
 
 const SELECT: &str = select!("i.id = $2");
 
@@ -272,25 +274,22 @@ impl Database {
         listed(rows)
     }
 
-    /// Returns the titles of incidents; those that do not exist are left out.
-    pub async fn incident_titles(
+    /// Returns incidents with their first suspects; those that do not exist are left out.
+    pub async fn incidents_by_id(
         &self,
         tenant: Tenant,
         ids: impl IntoIterator<Item = IncidentId>,
-    ) -> Result<HashMap<IncidentId, String>, StoreError> {
+    ) -> Result<HashMap<IncidentId, Incident>, StoreError> {
         let ids: BTreeSet<Uuid> = ids.into_iter().map(|id| id.0).collect();
         if ids.is_empty() {
             return Ok(HashMap::new());
         }
-        let rows: Vec<(Uuid, String)> = on!(&mut self.reader(tenant).await?, |db| async {
-            let mut query = select_documents(tenant, &ids);
+        let rows: Vec<Row> = read!(self.reader(tenant).await?, |db| async {
+            let mut query = select_by_id(tenant, ids);
             query.build_query_as().fetch_all(&mut **db).await
         })?;
-        let title = |(id, document): (Uuid, String)| {
-            let incident: Incident = from_json(&document)?;
-            Ok((id.into(), incident.title))
-        };
-        rows.into_iter().map(title).collect()
+        let incidents = listed(rows)?.into_iter();
+        Ok(incidents.map(|incident| (incident.id, incident)).collect())
     }
 
     /// Counts the open incidents of an organization or of one of its services, as far as
@@ -324,11 +323,7 @@ fn select_of_prefix<DB: Dialect>(
     filter: &IncidentFilter,
 ) -> QueryBuilder<DB> {
     let (first, last) = prefix.range();
-    let mut query = QueryBuilder::new(
-        "SELECT i.document, i.suspects, s.reference FROM incidents i \
-         LEFT JOIN services s ON s.organization_id = i.organization_id AND s.id = i.service_id \
-         WHERE i.organization_id = ",
-    );
+    let mut query = QueryBuilder::new(SELECT_OF);
     DB::bind(&mut query, tenant.uuid().into());
     query.push_value(" AND i.id >= ", first);
     query.push_value(" AND i.id <= ", last);
@@ -352,11 +347,11 @@ fn select_of_prefix<DB: Dialect>(
     query
 }
 
-fn select_documents<DB: Dialect>(tenant: Tenant, ids: &BTreeSet<Uuid>) -> QueryBuilder<DB> {
-    let mut query = QueryBuilder::new("SELECT id, document FROM incidents");
-    query.push_value(" WHERE organization_id = ", tenant.uuid());
-    query.push(" AND id");
-    DB::push_in_ids(&mut query, ids.iter().copied().collect());
+fn select_by_id<DB: Dialect>(tenant: Tenant, ids: BTreeSet<Uuid>) -> QueryBuilder<DB> {
+    let mut query = QueryBuilder::new(SELECT_OF);
+    DB::bind(&mut query, tenant.uuid().into());
+    query.push(" AND i.id");
+    DB::push_in_ids(&mut query, ids.into_iter().collect());
     query
 }
 

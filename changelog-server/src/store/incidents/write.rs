@@ -82,6 +82,7 @@ impl Tx {
             resolved_at: None,
             url: new.url,
             source: actor.source.clone(),
+            sender_id: None,
             created_by: actor.author(),
             suspects: Vec::new(),
             first_suspects: Vec::new(),

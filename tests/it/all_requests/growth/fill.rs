@@ -100,9 +100,9 @@ const PER_NOUN: [&str; 18] = [
 /// What is inserted for each number up to the number of changes. `DOCUMENT` is that of an
 /// event which the service has recorded.
 const PER_CHANGE: [&str; 12] = [
-    "notifications (organization_id, user_id, change_id, kind, title, risk_level, status,
+    "notifications (organization_id, user_id, subject_id, is_incident, kind, title, level, status,
             services, actor, at, is_unread, mail)
-        SELECT ORG, OWNER, ID(n), 'change.created', 'A change', 'low', 'completed', 'payments',
+        SELECT ORG, OWNER, ID(n), 0, 'change.created', 'A change', 'low', 'completed', 'payments',
             'P', CASE n % 4 WHEN 1 THEN NOW - n ELSE AGE END, n % 2,
             CASE n % 4 WHEN 1 THEN 'daily' END",
     // Some are still to be queued.

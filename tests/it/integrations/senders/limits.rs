@@ -2,8 +2,8 @@
 
 use changelog_core::activity::Difference;
 use changelog_core::limits::{
-    MAX_LINKS, MAX_LONG_TEXT_CHARS, MAX_NAME_CHARS, MAX_SERVICES, MAX_TAGS, MAX_TITLE_CHARS,
-    MAX_URL_CHARS,
+    MAX_LINKS, MAX_LONG_TEXT_CHARS, MAX_NAME_CHARS, MAX_SENDER_ID_CHARS, MAX_SERVICES, MAX_TAGS,
+    MAX_TITLE_CHARS, MAX_URL_CHARS,
 };
 use changelog_core::{
     Agent, Change, ConnectionKind, Event, EventKind, EventOfIncident, Link, ServiceRef, Status,
@@ -170,13 +170,17 @@ fn incidents() -> impl Strategy<Value = Event> {
             .iter()
             .map(|name| json!({ "name": name, "since": at, "until": null }));
         let resolved_at = (kind == EventKind::IncidentResolved).then_some(at);
+        let sender_id: Option<String> = url
+            .as_ref()
+            .map(|path| path.chars().take(MAX_SENDER_ID_CHARS).collect());
         let incident = json!({
             "id": id, "title": title, "severity": "critical",
             "status": if resolved_at.is_some() { "resolved" } else { "open" },
             "service_id": service.as_ref().map(|_| id), "service": service, "environment": "prod",
             "started_at": at, "resolved_at": resolved_at,
             "url": url.map(|path| format!("https://example.com/{path}")), "source": null,
-            "created_by": null, "suspects": suspects, "first_suspects": suspects, "ranked_at": at,
+            "sender_id": sender_id, "created_by": null, "suspects": suspects,
+            "first_suspects": suspects, "ranked_at": at,
             "gaps": gaps.collect::<Vec<_>>(), "cause_change_id": null, "cause": null,
             "created_at": at, "updated_at": at,
         });

@@ -24,6 +24,8 @@ const FIELDS: &[Field] = &[
     Field::new("dashboard_uid", FieldKind::Optional, ""),
     Field::new("panel_id", FieldKind::Optional, ""),
     Field::new("grafana_namespace", FieldKind::Optional, ""),
+    Field::new("api_token", FieldKind::Optional, ""),
+    Field::new("from", FieldKind::Optional, ""),
     Field::new(EVENTS, FieldKind::List, ""),
     Field::new(SERVICES, FieldKind::List, ""),
     Field::new("environments", FieldKind::List, ""),
@@ -78,6 +80,7 @@ pub(super) fn of(
             "dashboard_uid" => target.dashboard_uid.clone(),
             "panel_id" => target.panel_id.map(|id| id.to_string()),
             "grafana_namespace" => target.grafana_namespace.clone(),
+            "from" => target.from.clone(),
             _ => None,
         };
         form.set(field.name, value.unwrap_or_default());
@@ -160,6 +163,14 @@ pub(super) async fn read_patch(
     let patch: ConnectionPatch = form.patch(PATCH_FIELDS, app.now().into()).await?;
     let mut problems = Violations::default();
     let (receiver, token) = (&patch.receiver, target.token.as_deref());
+    let is_cleared = |name: &str| form.has(name) && form.value(name).trim().is_empty();
+    // Without an author there are no notes in PagerDuty.
+    let without_notes = is_cleared("from");
+    let of_notes = |present: &Option<String>| match present {
+        Some(present) if !without_notes => present.clone(),
+        _ => String::new(),
+    };
+    let (api_token, from) = (of_notes(&target.api_token), of_notes(&target.from));
     Receiver {
         kind: &kind.kind,
         url: after(receiver.url.as_ref(), &target.url),
@@ -168,20 +179,33 @@ pub(super) async fn read_patch(
             receiver.channel.as_ref(),
             target.channel.as_deref().unwrap_or_default(),
         ),
+        api_token: after(receiver.api_token.as_ref(), &api_token),
+        from: after(receiver.from.as_ref(), &from),
     }
     .check(&mut problems);
     // A token was given for its receiver, and is not sent to another one.
     let is_elsewhere = receiver.url.as_ref().is_some_and(|url| *url != target.url);
-    if is_elsewhere && token.is_some() && receiver.token.is_none() {
-        let message = "give it again, because the address has changed";
-        problems.add("/token", ViolationCode::Required, message);
+    for (pointer, is_kept) in [
+        ("/token", token.is_some() && receiver.token.is_none()),
+        (
+            "/api_token",
+            !api_token.is_empty() && receiver.api_token.is_none(),
+        ),
+    ] {
+        if is_elsewhere && is_kept {
+            let message = "give it again, because the address has changed";
+            problems.add(pointer, ViolationCode::Required, message);
+        }
     }
     let mut patch = problems.into_result(patch)?;
     if is_elsewhere {
         check_address(app, &patch.receiver).await?;
     }
-    let is_cleared = |name: &str| form.has(name) && form.value(name).trim().is_empty();
     let receiver = &mut patch.receiver;
+    if without_notes {
+        receiver.api_token = Some(String::new());
+        receiver.from = Some(String::new());
+    }
     for (name, value) in [
         ("dashboard_uid", &mut receiver.dashboard_uid),
         ("panel_id", &mut receiver.panel_id),

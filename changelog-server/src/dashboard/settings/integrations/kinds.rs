@@ -123,8 +123,9 @@ pub(super) static KINDS: [OfferedKind; 5] = [
     },
     OfferedKind {
         kind: ConnectionKind::PagerDuty,
-        sentence: "A change event on a service when a change has ended.",
-        needs: "the integration key of a service (Events API V2).",
+        sentence: "A change event on a service when a change has ended, and a note with the \
+                   suspects on each incident.",
+        needs: "the integration key of a service (Events API V2); for notes an API key, too.",
         fields: &[
             ReceiverField::secret(
                 "token",
@@ -136,6 +137,19 @@ pub(super) static KINDS: [OfferedKind; 5] = [
                 "Events URL",
                 "Empty for events.pagerduty.com. In the EU: \
                  https://events.eu.pagerduty.com/v2/change/enqueue.",
+            )
+            .optional(),
+            ReceiverField::secret(
+                "api_token",
+                "API key",
+                "Only for notes on incidents that a PagerDuty source has opened. In PagerDuty \
+                 under Integrations, API Access Keys.",
+            )
+            .optional(),
+            ReceiverField::shown(
+                "from",
+                "Author of notes",
+                "The email address of a PagerDuty user. Empty for no notes.",
             )
             .optional(),
         ],

@@ -46,7 +46,13 @@ pub(super) fn summary(
 
 fn events(filter: &EventFilter, kind: Option<&OfferedKind>) -> String {
     if kind.is_some_and(|kind| !kind.takes_events()) {
-        return "Changes that have ended".to_owned();
+        let with_notes = filter.events.contains(&EventKind::IncidentSuspects);
+        let notes = if with_notes {
+            ", notes on incidents"
+        } else {
+            ""
+        };
+        return format!("Changes that have ended{notes}");
     }
     if filter.events.is_empty() {
         return "Everything".to_owned();

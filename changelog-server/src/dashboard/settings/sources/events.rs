@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use changelog_core::{ChangeId, IncidentId, SourceEventId, Timestamp};
+use changelog_core::{ChangeId, Incident, IncidentId, SourceEventId, Timestamp};
 
 use crate::app::App;
 use crate::dashboard::parts::format;
@@ -46,7 +46,7 @@ impl Row {
     fn new(
         event: &SourceEvent,
         titles: &HashMap<ChangeId, String>,
-        incidents: &HashMap<IncidentId, String>,
+        incidents: &HashMap<IncidentId, Incident>,
     ) -> Self {
         let (outcome, class) = match event.outcome.as_str() {
             "pending" => ("Waiting", "planned"),
@@ -74,7 +74,7 @@ impl Row {
             more: event.change_ids.len().saturating_sub(MAX_NAMED),
             incident: event
                 .incident_id
-                .and_then(|id| Some((id, format::visible(incidents.get(&id)?)))),
+                .and_then(|id| Some((id, format::visible(&incidents.get(&id)?.title)))),
             may_replay: event.outcome != "pending",
         }
     }
@@ -97,7 +97,7 @@ pub(super) async fn read(
     events.truncate(PER_PAGE);
     let titles = titles(app, source, &events).await?;
     let incidents = events.iter().filter_map(|event| event.incident_id);
-    let incidents = app.store.incident_titles(source.tenant, incidents).await?;
+    let incidents = app.store.incidents_by_id(source.tenant, incidents).await?;
     Ok(Events {
         has_set_aside: events.iter().any(|event| event.outcome == "set_aside"),
         pager: Pager {

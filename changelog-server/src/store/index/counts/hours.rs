@@ -51,24 +51,37 @@ pub struct BusyServices {
     pub number: Option<u64>,
 }
 
+/// The number of an hour since 1970, and the first service of changes in it; the nil UUID for
+/// those without one.
+pub(in crate::store) type HourKey = (i64, Uuid);
+
+impl CountDelta<'_> {
+    /// Returns where a change is counted, and whether it was undone; `None` if it has not
+    /// happened.
+    pub(in crate::store) fn in_hour(&self) -> Option<(HourKey, bool)> {
+        let status = self.facets.status;
+        let service = self.facets.services.first();
+        let service = service.map_or(NO_SERVICE, |service| service.0);
+        let key = (self.millis.div_euclid(HOUR), service);
+        (*status != Status::Planned).then_some((key, *status == Status::RolledBack))
+    }
+}
+
 /// What a script adds to the counts: numbers of changes and of undone ones by organization,
 /// hour and service.
 #[derive(Default)]
 pub(super) struct Sums(BTreeMap<(Uuid, i64, Uuid), (i64, i64)>);
 
 impl Sums {
-    /// Adds a change (1) or removes it (-1). Planned changes have not happened.
+    /// Adds a change (1) or removes it (-1).
     pub(super) fn add(&mut self, step: i64, delta: &CountDelta<'_>) {
-        let status = delta.facets.status;
-        if *status == Status::Planned {
+        let Some(((hour, service), is_undone)) = delta.in_hour() else {
             return;
-        }
-        let service = delta.facets.services.first();
-        let service = service.map_or(NO_SERVICE, |service| service.0);
-        let key = (delta.tenant.uuid(), delta.millis.div_euclid(HOUR), service);
+        };
+        let key = (delta.tenant.uuid(), hour, service);
         let (changes, undone) = self.0.entry(key).or_default();
         *changes += step;
-        *undone += step * i64::from(*status == Status::RolledBack);
+        *undone += step * i64::from(is_undone);
     }
 
     /// Appends the statement that adds them.

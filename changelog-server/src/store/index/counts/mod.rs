@@ -24,6 +24,7 @@ use changelog_core::{Environment, HostId, RiskLevel, ServiceId, Status};
 use sqlx::QueryBuilder;
 use sqlx::types::Uuid;
 
+pub(in crate::store) use hours::HourKey;
 pub use hours::{BusyServices, HOUR, HourCount};
 pub use kinds::{ChartScope, KindCounts};
 pub(in crate::store) use memory::CountMemory;

@@ -1,5 +1,7 @@
 //! Change events of PagerDuty, sent once when a change has ended: they can be neither
-//! updated nor recognized again.
+//! updated nor recognized again. Notes on incidents: [`note`].
+
+pub(super) mod note;
 
 use changelog_core::{Change, EventOfChange};
 use http::StatusCode;
@@ -8,6 +10,7 @@ use serde_json::{Map, Value, json};
 use super::answer::{self, Outcome};
 use super::render::{self, Tone};
 use super::request;
+use crate::format::line;
 use crate::integrations::http::ReceiverClient;
 use crate::integrations::message::Message;
 
@@ -48,15 +51,15 @@ fn body(message: &Message<'_>, event: &EventOfChange, key: &str) -> Value {
     let at = change.ended_at.unwrap_or(event.at);
     let status = change.status_label();
     let summary = match Tone::of(event) {
-        Tone::Completed => render::line(&change.title),
-        _ => format!("{} ({status})", render::line(&change.title)),
+        Tone::Completed => line(&change.title),
+        _ => format!("{} ({status})", line(&change.title)),
     };
     let mut links = vec![json!({
         "href": render::change_url(message.dashboard, change),
         "text": "Show in the change log",
     })];
     for link in &change.links {
-        links.push(json!({ "href": link.url, "text": render::line(&link.label) }));
+        links.push(json!({ "href": link.url, "text": line(&link.label) }));
     }
     json!({
         "routing_key": key,
@@ -75,7 +78,7 @@ fn source(change: &Change, organization: &str) -> String {
     let host = change.host_ref.as_ref().map(|host| &host.hostname);
     let service = change.service.as_ref().map(|service| &service.name);
     let source = host.or(service).map_or(organization, |name| name);
-    render::line(source)
+    line(source)
 }
 
 fn details(change: &Change) -> Value {
