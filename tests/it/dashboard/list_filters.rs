@@ -264,14 +264,31 @@ async fn record_in_every_way(app: &TestApp) -> String {
 
 async fn changes_are_filtered_by_what_made_them(app: TestApp) {
     let id = &record_in_every_way(&app).await;
-    let (console, by_agent) = (CONSOLE, BY_AGENT);
+    let (console, by_agent, alone) = (CONSOLE, BY_AGENT, "By itself");
+    let key = app.key();
+    for (title, agent, person) in [
+        (alone, json!({ "name": "bot <b>" }), Value::Null),
+        (
+            "Directed",
+            json!({ "name": "claude-code", "mode": "interactive" }),
+            Value::Null,
+        ),
+    ] {
+        let body = json!({ "title": title, "agent": agent, "on_behalf_of": person });
+        key.create("/api/changes", body).await;
+    }
     let owner = app.browser().await;
     for (query, expected, chips) in [
         ("by=hand", vec!["Typed", console], vec!["Made by hand"]),
         (
             "by=agent%2Cpipeline",
-            vec!["Deployed", by_agent],
+            vec!["Directed", alone, "Deployed", by_agent],
             vec!["Made by agent", "Made by pipeline"],
+        ),
+        (
+            "by=unattended",
+            vec![alone],
+            vec!["Made by agent without a person"],
         ),
         ("by=person", vec!["Written"], vec!["Made by person"]),
         ("agent=terraform", vec![by_agent], vec!["Agent terraform"]),
