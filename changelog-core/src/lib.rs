@@ -10,6 +10,7 @@
 //! and [`text`] splits titles into searchable words.
 
 pub mod activity;
+pub mod agent_client;
 pub mod api_key;
 pub mod change;
 pub mod connection;
@@ -46,6 +47,7 @@ pub mod written_time;
 pub use activity::{
     Action, ActivityEntry, ActivityFilter, Actor, Difference, Differences, ResourceType,
 };
+pub use agent_client::{AgentClient, ToolServer};
 pub use api_key::{ApiKey, CreatedApiKey, KeyInfo, NewApiKey, OrganizationRef};
 pub use change::around::{
     Around, AroundFacets, AroundFilter, EnvironmentCount, Reason, ReasonCode, ServiceCount, Suspect,

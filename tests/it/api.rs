@@ -28,6 +28,8 @@ mod json_snapshots;
 mod list_model;
 mod malformed_requests;
 mod mcp;
+mod mcp_clients;
+mod mcp_size;
 mod one_millisecond;
 mod openapi;
 mod openapi_tools;

@@ -5,11 +5,15 @@
 use std::io::{self, BufRead, Read, Write};
 
 use changelog_client::Client;
-use clap::{Args, ValueEnum};
+use changelog_core::{AgentClient, ToolServer};
+use clap::Args;
 use serde_json::{Value, json};
 
 use crate::base::failure::{Exit, Failure, Outcome, note};
 use crate::environment::app::App;
+use crate::environment::context::agent::Recognized;
+use crate::environment::context::{self, agent};
+use crate::input::flags::agent_client;
 
 /// The longest message, in bytes; the service takes less.
 const MAX_MESSAGE: u64 = 1024 * 1024;
@@ -29,46 +33,30 @@ Examples:
   chlog mcp --print-config vscode > .vscode/mcp.json")]
 pub(crate) struct McpArgs {
     /// Print what to paste into the configuration of a client
-    #[arg(long, value_name = "CLIENT")]
+    #[arg(long, value_name = "CLIENT", value_parser = agent_client())]
     print_config: Option<AgentClient>,
-}
-
-/// A client of the protocol, by its configuration.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum AgentClient {
-    Claude,
-    Cursor,
-    Vscode,
-    Codex,
-}
-
-impl AgentClient {
-    /// Returns what starts this command.
-    fn config(self) -> String {
-        let server = json!({ "command": "chlog", "args": ["mcp"] });
-        let pretty = |config: Value| format!("{config:#}");
-        match self {
-            Self::Claude => "claude mcp add changelog -- chlog mcp".to_owned(),
-            Self::Cursor => pretty(json!({ "mcpServers": { "changelog": server } })),
-            Self::Vscode => pretty(json!({ "servers": { "changelog": server } })),
-            Self::Codex => {
-                "[mcp_servers.changelog]\ncommand = \"chlog\"\nargs = [\"mcp\"]".to_owned()
-            }
-        }
-    }
 }
 
 /// Passes messages on until standard input ends.
 pub(crate) async fn run(app: &mut App, args: McpArgs) -> Outcome {
     if let Some(client) = args.print_config {
-        return app.output.text(&client.config());
+        return app.output.text(&client.config(ToolServer::Command));
     }
     let client = app.client()?;
     note("serving the tools of the change log on standard input and output");
     let mut version = None;
+    let mut agent = match agent::recognized(context::is_ci()) {
+        Some(Recognized::Agent(agent, _)) => Caller::Known(json!(agent)),
+        Some(Recognized::Off) => Caller::Unnamed,
+        None => Caller::Unknown,
+    };
     while let Some(line) = next_line().await? {
         let answer = match serde_json::from_str::<Value>(&line) {
-            Ok(message) => answer(&client, &message, &mut version).await,
+            Ok(mut message) => {
+                agent.meet(&message);
+                agent.sign(&mut message);
+                answer(&client, &message, &mut version).await
+            }
             Err(error) => Some(refusal(&Value::Null, PARSE_ERROR, &error.to_string())),
         };
         if let Some(answer) = answer {
@@ -76,6 +64,42 @@ pub(crate) async fn run(app: &mut App, args: McpArgs) -> Outcome {
         }
     }
     Ok(())
+}
+
+/// Who calls the tools, as changes name it.
+enum Caller {
+    /// The agent of the environment, or the client that introduced itself.
+    Known(Value),
+    /// Nobody has introduced itself yet.
+    Unknown,
+    /// Changes name none.
+    Unnamed,
+}
+
+impl Caller {
+    /// Notes the name of the client in a handshake: the service sees each request alone.
+    fn meet(&mut self, message: &Value) {
+        let name = message.pointer("/params/clientInfo/name");
+        if let (Self::Unknown, true, Some(name)) = (&self, message["method"] == "initialize", name)
+        {
+            *self = Self::Known(json!({ "name": name }));
+        }
+    }
+
+    /// Names the agent in the request for a new change that names none.
+    fn sign(&self, message: &mut Value) {
+        let Self::Known(agent) = self else {
+            return;
+        };
+        let logs = message["method"] == "tools/call" && message["params"]["name"] == "log_change";
+        let arguments = message.pointer_mut("/params/arguments");
+        if let (true, Some(Value::Object(arguments))) = (logs, arguments) {
+            let given = arguments.entry("agent").or_insert(Value::Null);
+            if given.is_null() {
+                given.clone_from(agent);
+            }
+        }
+    }
 }
 
 /// Reads the next message; `None` at the end.

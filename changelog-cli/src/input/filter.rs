@@ -79,8 +79,9 @@ pub(crate) struct SelectArgs {
     /// Only changes that this automation made, by its name
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
-    /// Only changes made by an agent, a person in the dashboard, a pipeline, or by hand in a
-    /// console; several are repeated or comma-separated
+    /// Only changes made by an agent, a person in the dashboard, a pipeline, by hand in a
+    /// console, or by an agent without a person behind it (unattended); several are repeated or
+    /// comma-separated
     #[arg(
         long,
         value_name = "WHAT",

@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use changelog_core::change::fields::{FIELDS, FieldKind, Optional, ShortText};
 use changelog_core::limits::{MAX_TITLE_CHARS, MIN_TITLE_CHARS};
 use changelog_core::{
-    Agent, AgentMode, ChangePatch, Environment, IncidentStatus, Invalid, Link, MadeBy, NewChange,
+    Agent, AgentClient, ChangePatch, Environment, IncidentStatus, Invalid, Link, MadeBy, NewChange,
     Outcome, RiskLevel, Severity, SourceKind, Status,
 };
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -62,7 +62,7 @@ pub(crate) struct ChangeFields {
     pub(crate) scheduled_for: Option<TimeArg>,
     /// Automation that acts, such as renovate:autonomous; the mode is interactive or
     /// autonomous
-    #[arg(long, value_name = "NAME[:MODE]", value_parser = agent)]
+    #[arg(long, value_name = "NAME[:MODE]")]
     pub(crate) agent: Option<Agent>,
     /// Create the services and the host if they do not exist
     #[arg(long, help_heading = "Behavior")]
@@ -171,6 +171,11 @@ pub(crate) fn made_by() -> impl TypedValueParser<Value = MadeBy> {
     PossibleValuesParser::new(MadeBy::WORDS).try_map(|word| word.to_lowercase().parse())
 }
 
+/// Parses a client of the Model Context Protocol, in any case.
+pub(crate) fn agent_client() -> impl TypedValueParser<Value = AgentClient> {
+    PossibleValuesParser::new(AgentClient::WORDS).try_map(|word| word.to_lowercase().parse())
+}
+
 /// Parses a kind of source, in any case.
 pub(crate) fn source_kind() -> impl TypedValueParser<Value = SourceKind> {
     PossibleValuesParser::new(SourceKind::WORDS).try_map(|word| word.to_lowercase().parse())
@@ -179,26 +184,6 @@ pub(crate) fn source_kind() -> impl TypedValueParser<Value = SourceKind> {
 /// Parses an outcome, in any case.
 fn outcome() -> impl TypedValueParser<Value = Outcome> {
     PossibleValuesParser::new(Outcome::WORDS).try_map(|word| word.to_lowercase().parse())
-}
-
-/// Parses the name of an automation, with or without its mode.
-fn agent(text: &str) -> Result<Agent, String> {
-    let (name, mode) = match text.rsplit_once(':') {
-        Some((name, mode)) => {
-            let mode: AgentMode = mode
-                .trim()
-                .to_lowercase()
-                .parse()
-                .map_err(|invalid| format!("the mode {invalid}"))?;
-            (name, Some(mode))
-        }
-        None => (text, None),
-    };
-    Ok(Agent {
-        name: name.to_owned(),
-        mode,
-        run: None,
-    })
 }
 
 /// Parses a status, in any case, with an underscore or a hyphen.
@@ -366,23 +351,5 @@ mod tests {
         assert_eq!(change.impact.as_deref(), Some("none"));
         assert_eq!(change.on_behalf_of.as_deref(), Some("ada"));
         assert_eq!(change.commit.as_deref(), Some("1a2b3c4"));
-    }
-
-    #[test]
-    fn an_agent_has_a_name_and_may_have_a_mode() {
-        for (text, name, mode) in [
-            ("renovate", "renovate", None),
-            (
-                "renovate:autonomous",
-                "renovate",
-                Some(AgentMode::Autonomous),
-            ),
-            ("a:b:Interactive", "a:b", Some(AgentMode::Interactive)),
-        ] {
-            let agent = agent(text).unwrap();
-            assert_eq!((agent.name.as_str(), agent.mode), (name, mode), "{text}");
-        }
-        let message = agent("renovate:manual").unwrap_err();
-        assert!(message.contains("interactive"), "{message}");
     }
 }

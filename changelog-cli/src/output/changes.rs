@@ -75,6 +75,15 @@ impl Record for Change {
                 let author = change.created_by.as_ref();
                 Cell::of(author.map(|author| shorten(&author.name, MAX_AUTHOR_CHARS)))
             }),
+            Column::new("agent", Kind::Side, |change: &Self, _| {
+                Cell::of(change.agent.as_ref().map(|agent| {
+                    let name = shorten(&agent.name, MAX_AUTHOR_CHARS);
+                    match &change.on_behalf_of {
+                        Some(person) => format!("{name} for {person}"),
+                        None => name,
+                    }
+                }))
+            }),
             Column::new("tags", Kind::Side, |change: &Self, _| {
                 Cell::new(change.tags.join(", "))
             }),
@@ -87,7 +96,8 @@ impl Record for Change {
 
     fn usual() -> Vec<&'static str> {
         vec![
-            "id", "when", "risk", "status", "title", "env", "service", "host", "by", "tags",
+            "id", "when", "risk", "status", "title", "env", "service", "host", "by", "agent",
+            "tags",
         ]
     }
 }
@@ -186,7 +196,7 @@ impl Record for Suspect {
 
     fn usual() -> Vec<&'static str> {
         vec![
-            "id", "score", "risk", "title", "reasons", "status", "service", "host",
+            "id", "score", "risk", "title", "reasons", "status", "service", "host", "agent",
         ]
     }
 }

@@ -112,7 +112,7 @@ fn author_text(author: &Author) -> String {
 }
 
 /// Formats the automation that made a change.
-fn agent_text(agent: &Agent) -> String {
+pub(crate) fn agent_text(agent: &Agent) -> String {
     let mut notes: Vec<String> = vec!["as claimed".to_owned()];
     notes.extend(agent.mode.as_ref().map(|mode| one_line(mode.as_str())));
     notes.extend(agent.run.as_deref().map(one_line));

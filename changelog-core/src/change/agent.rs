@@ -1,5 +1,7 @@
 //! The automation that made a change, as the client claims it.
 
+use std::str::FromStr;
+
 use serde::{Deserialize, Serialize};
 
 use crate::input::ObjectReader;
@@ -34,6 +36,30 @@ pub struct Agent {
     pub run: Option<String>,
 }
 
+impl FromStr for Agent {
+    type Err = String;
+
+    /// Reads `NAME` or `NAME:MODE`.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (name, mode) = match text.rsplit_once(':') {
+            Some((name, mode)) => {
+                let mode: AgentMode = mode
+                    .trim()
+                    .to_lowercase()
+                    .parse()
+                    .map_err(|invalid| format!("the mode {invalid}"))?;
+                (name, Some(mode))
+            }
+            None => (text, None),
+        };
+        Ok(Self {
+            name: name.to_owned(),
+            mode,
+            run: None,
+        })
+    }
+}
+
 /// The members of the object.
 const NAMES: &[&str] = &["name", "mode", "run"];
 
@@ -59,5 +85,28 @@ pub(super) fn check(problems: &mut Violations, agent: &mut Agent) {
     // What an environment variable that is not set becomes.
     if run.as_ref().is_some_and(String::is_empty) {
         *run = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_has_a_name_and_may_have_a_mode() {
+        for (text, name, mode) in [
+            ("renovate", "renovate", None),
+            (
+                "renovate:autonomous",
+                "renovate",
+                Some(AgentMode::Autonomous),
+            ),
+            ("a:b:Interactive", "a:b", Some(AgentMode::Interactive)),
+        ] {
+            let agent: Agent = text.parse().unwrap();
+            assert_eq!((agent.name.as_str(), agent.mode), (name, mode), "{text}");
+        }
+        let message = Agent::from_str("renovate:manual").unwrap_err();
+        assert!(message.contains("interactive"), "{message}");
     }
 }

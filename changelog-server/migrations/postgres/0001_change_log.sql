@@ -255,6 +255,7 @@ CREATE TABLE changes (
     outcome          text COLLATE "C",
     undone_at        bigint,
     more_service_ids text COLLATE "C",
+    agent            text COLLATE "C",
     author_key       text COLLATE "C",
     document         text COLLATE "C" NOT NULL,
     PRIMARY KEY (organization_id, sort_key),

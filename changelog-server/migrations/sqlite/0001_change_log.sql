@@ -237,7 +237,7 @@ CREATE TABLE catalog_words (
 -- index in the order of lists, and it is the row number in the full-text index.
 -- `undone_at` is when it was rolled back without having failed; `author_key` is the
 -- person who recorded it, in the form of `activity_actors.actor_key`;
--- `more_service_ids` are the services after the first.
+-- `more_service_ids` are the services after the first, `agent` is the name of the automation.
 CREATE TABLE changes (
     sort_key         INTEGER PRIMARY KEY,
     organization_id  BLOB NOT NULL,
@@ -254,6 +254,7 @@ CREATE TABLE changes (
     outcome          TEXT,
     undone_at        INTEGER,
     more_service_ids TEXT,
+    agent            TEXT,
     author_key       TEXT,
     document         TEXT NOT NULL,
     FOREIGN KEY (organization_id, service_id) REFERENCES services (organization_id, id),

@@ -49,6 +49,7 @@ impl Fixture {
             "active=true",
             "source=github&agent=terraform&by=hand",
             "by=agent,pipeline",
+            "by=unattended",
             "by=hand",
             "by=hand&not_status=planned",
         ] {

@@ -153,6 +153,35 @@ async fn an_incident_is_explained_by_one_call(app: TestApp) {
 
 async fn tools_depend_on_the_scopes_of_the_key(app: TestApp) {
     let change = app.key().change("A change").await;
+    let calls = [
+        ("what_changed", "read", json!({})),
+        ("get_change", "read", json!({ "id": change })),
+        ("search_changes", "read", json!({})),
+        ("list_services", "read", json!({})),
+        ("list_incidents", "read", json!({})),
+        ("log_change", "record", json!({ "title": "Another one" })),
+        (
+            "update_change",
+            "record",
+            json!({ "id": change, "impact": "none" }),
+        ),
+    ];
+    // A new tool needs a call here.
+    let client = agent(&app, &app.organization.key);
+    let all = ask(&client, STATELESS, "tools/list", json!({})).await;
+    let all = all.body(200)["result"]["tools"].clone();
+    assert_eq!(each(&all, "name"), calls.each_ref().map(|(tool, ..)| *tool));
+    // Nothing of another organization is found by its id.
+    let stranger = agent(&app, &app.second_organization().key);
+    for (tool, _, arguments) in &calls {
+        if arguments["id"].is_string() {
+            let said = failure(&stranger, tool, arguments.clone()).await;
+            assert_contains(&said, "not_found");
+        } else {
+            let found = call(&stranger, tool, arguments.clone()).await;
+            assert_lacks(&found.to_string(), "A change");
+        }
+    }
     for (scope, expected) in [
         (
             "read",
@@ -172,13 +201,10 @@ async fn tools_depend_on_the_scopes_of_the_key(app: TestApp) {
         let answer = ask(&client, STATELESS, "tools/list", json!({})).await;
         let tools = answer.body(200)["result"]["tools"].clone();
         assert_eq!(each(&tools, "name"), expected, "{scope}");
-        for (tool, needed, arguments) in [
-            ("get_change", "read", json!({ "id": change })),
-            ("log_change", "record", json!({ "title": "Another one" })),
-        ] {
+        for (tool, needed, arguments) in &calls {
             let params = json!({ "name": tool, "arguments": arguments });
             let answer = ask(&client, STATELESS, "tools/call", params).await;
-            if needed == scope {
+            if *needed == scope {
                 assert_eq!(answer.body(200)["result"]["isError"], false);
                 continue;
             }
@@ -195,8 +221,12 @@ async fn requests_without_right_are_refused(app: TestApp) {
     let valid = || agent(&app, &app.organization.key);
     let revoked = app.create_key(&[]);
     app.admin(&["key", "revoke", &text(&revoked["id"])]);
+    let expired = app.create_key(&["--expires-at", "2999-01-01T00:00:00Z"]);
+    app.execute("UPDATE api_keys SET expires_at = 1 WHERE expires_at IS NOT NULL")
+        .await;
     for client in [
         app.anonymous(),
+        agent(&app, &text(&expired["key"])),
         agent(&app, &text(&revoked["key"])),
         agent(&app, "nonsense"),
     ] {

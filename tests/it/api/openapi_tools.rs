@@ -16,10 +16,10 @@ on_one!(
 );
 
 /// The folder with the stories.
-const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/openapi");
+pub(super) const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/openapi");
 
 /// Returns the path of a tool that `.ci/run` installs.
-fn tool(name: &str) -> Option<PathBuf> {
+pub(super) fn tool(name: &str) -> Option<PathBuf> {
     let target = programs::folder().parent().expect("the target folder");
     let tool = target.join("api-tools").join(name);
     if tool.exists() {
@@ -32,7 +32,7 @@ fn tool(name: &str) -> Option<PathBuf> {
 
 /// Runs a tool in the folder of an app, and returns what it printed.
 #[track_caller]
-fn succeed(app: &TestApp, mut command: Command) -> String {
+pub(super) fn succeed(app: &TestApp, mut command: Command) -> String {
     command
         .current_dir(app.folder())
         .env("CHLOG_URL", app.url())

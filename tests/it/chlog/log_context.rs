@@ -8,11 +8,12 @@ use changelog_core::Timestamp;
 use serde_json::{Value, json};
 
 use crate::chlog::{ChlogOutput, Line, git, newest};
-use changelog_tests::{TestApp, installed, on_one, text};
+use changelog_tests::{TestApp, assert_contains, installed, on_one, text};
 
 on_one!(
     a_ci_run_sets_title_tags_and_links,
     a_repository_sets_tags_and_links,
+    the_agent_that_runs_the_command_is_named,
     the_environment_of_a_deployment_is_recorded,
     unknown_context_is_omitted,
 );
@@ -46,6 +47,74 @@ fn log(
         .envs(variables.iter().copied())
         .current_dir(folder);
     ChlogOutput::of(command.write_stdin(""))
+}
+
+async fn the_agent_that_runs_the_command_is_named(app: TestApp) {
+    let here = app.folder();
+    let claude = [
+        ("CLAUDECODE", "1"),
+        ("CLAUDE_CODE_ENTRYPOINT", "cli"),
+        ("CLAUDE_CODE_SESSION_ID", "5f2d"),
+    ];
+    let agent =
+        |name: &str, mode: Value, run: Value| json!({ "name": name, "mode": mode, "run": run });
+    let by_claude = agent("claude-code", json!("interactive"), json!("5f2d"));
+    let codex = [("CODEX_THREAD_ID", "th-1")];
+    for (line, variables, expected) in [
+        ("Plain", vec![], Value::Null),
+        ("Interactive", claude.to_vec(), by_claude.clone()),
+        (
+            "In-CI",
+            [&RUN[..], &codex].concat(),
+            agent("codex", json!("autonomous"), json!("th-1")),
+        ),
+        (
+            "Given --agent renovate:autonomous",
+            claude.to_vec(),
+            agent("renovate", json!("autonomous"), Value::Null),
+        ),
+        (
+            "Named",
+            [&claude[..], &[("CHLOG_AGENT", "deploy-bot")]].concat(),
+            agent("deploy-bot", Value::Null, Value::Null),
+        ),
+        (
+            "Off",
+            [&claude[..], &[("CHLOG_AGENT", "off")]].concat(),
+            Value::Null,
+        ),
+        ("No-context --no-context", claude.to_vec(), Value::Null),
+    ] {
+        log(&app, here, line, &variables).succeeds();
+        assert_eq!(newest(&app).await["agent"], expected, "{line}");
+    }
+    // A change whose agent changes is not that of whoever updates it.
+    let mut update = app.chlog();
+    update
+        .args(["update", "@last", "--risk", "high"])
+        .envs(claude);
+    ChlogOutput::of(&mut update).succeeds();
+    assert_eq!(newest(&app).await["agent"], Value::Null);
+    // A command that is run is recorded in the same way.
+    let mut run = app.chlog();
+    run.args(["run", "--title", "Ran", "--", "true"])
+        .envs(claude);
+    ChlogOutput::of(&mut run).succeeds();
+    assert_eq!(newest(&app).await["agent"], by_claude);
+    for (variables, words) in [
+        (
+            &claude[..],
+            "claude-code (as claimed, interactive, 5f2d) (from CLAUDE",
+        ),
+        (
+            &[("CHLOG_AGENT", "off")],
+            "changes name none (from CHLOG_AGENT)",
+        ),
+    ] {
+        let mut doctor = app.chlog();
+        doctor.arg("doctor").envs(variables.iter().copied());
+        assert_contains(&ChlogOutput::of(&mut doctor).succeeds().stdout, words);
+    }
 }
 
 async fn a_ci_run_sets_title_tags_and_links(app: TestApp) {

@@ -49,6 +49,7 @@ async fn an_agent_asks_over_standard_input(app: TestApp) {
         },
     });
     let call = json!({ "name": "what_changed", "arguments": { "at": "now" } });
+    let log = json!({ "name": "log_change", "arguments": { "title": "Raise the limit" } });
     let messages = [
         request(1, "initialize", &handshake),
         json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }),
@@ -56,11 +57,12 @@ async fn an_agent_asks_over_standard_input(app: TestApp) {
         request(3, "tools/call", &call),
         request(4, "tools/call", &stateless),
         request(5, "nonsense", &json!({})),
+        request(6, "tools/call", &log),
     ];
     let answers = tokio::task::spawn_blocking(move || (talk(&mut app.chlog(), &messages), app));
     let (answers, _app) = answers.await.expect("answers");
     let ids: Vec<&Value> = answers.iter().map(|answer| &answer["id"]).collect();
-    assert_eq!(ids, [1, 2, 3, 4, 5]);
+    assert_eq!(ids, [1, 2, 3, 4, 5, 6]);
     assert_eq!(answers[0]["result"]["protocolVersion"], "2025-11-25");
     let tools = answers[1]["result"]["tools"].as_array().expect("tools");
     assert_eq!(tools.len(), 7);
@@ -69,6 +71,9 @@ async fn an_agent_asks_over_standard_input(app: TestApp) {
         assert_eq!(suspect["untrusted"]["title"], "Deploy payments 2.3");
     }
     assert_eq!(answers[4]["error"]["code"], -32601);
+    // The service has no sessions: the client of the handshake is named by the command.
+    let logged = &answers[5]["result"]["structuredContent"]["changes"][0];
+    assert_eq!(logged["claimed"]["agent"], "editor");
 }
 
 async fn failures_are_answers(app: TestApp) {

@@ -244,7 +244,7 @@ async fn columns_are_chosen_by_name(app: TestApp) {
     );
     // A wrong name is refused with the columns of this table, and no others.
     let around = "score, reasons, id, when, scheduled, risk, status, title, env, service, host, \
-                  by, tags, duration, risk_level, occurred_at";
+                  by, agent, tags, duration, risk_level, occurred_at";
     for (command, wrong, said) in [
         ("list", "durration", "did you mean duration?\n"),
         (

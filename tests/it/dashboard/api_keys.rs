@@ -5,11 +5,13 @@ use crate::chlog::ChlogOutput;
 use changelog_tests::chromium::Chromium;
 use changelog_tests::{TestApp, assert_contains, in_browser, keys, on_one};
 use fantoccini::key::Key;
+use serde_json::{Value, json};
 
 on_one!(keys_that_expire_soon_are_marked);
 
 in_browser!(
     a_key_is_created_used_and_revoked,
+    an_agent_is_connected,
     commands_are_copied_without_https,
     the_dashboard_works_on_the_free_plan,
 );
@@ -105,6 +107,63 @@ pub(super) async fn a_key_is_created_used_and_revoked(app: TestApp, browser: Chr
     // The other key still works.
     app.key().get("/api/changes").await.is(200);
     assert_eq!(browser.all("form[action$='/revoke']").await.len(), 1);
+}
+
+/// Makes a key for an agent and uses what is shown for it; also used without scripts.
+pub(super) async fn an_agent_is_connected(app: TestApp, browser: Chromium) {
+    app.key().completed_change("Deploy payments 2.3").await;
+    sign_in(&browser, &app, &app.organization).await;
+    browser.open(&app.at("/settings/api-keys")).await;
+    browser.press("Create key and show how").await;
+    browser.wait_for("#new-api-key").await;
+    let key = browser.text_of("#new-api-key").await;
+    // The first is open, the others are on request.
+    let command = browser.text_of("#agent-claude").await;
+    let address = app.at("/mcp");
+    assert_eq!(
+        command,
+        format!(
+            "claude mcp add --transport http changelog {address} --header \"Authorization: Bearer \
+             {key}\""
+        )
+    );
+    for client in ["Cursor", "Visual Studio Code", "Codex"] {
+        browser.press(client).await;
+    }
+    for client in ["cursor", "vscode"] {
+        let config = browser.text_of(&format!("#agent-{client}")).await;
+        let config: Value = serde_json::from_str(&config).expect("JSON");
+        let servers = if client == "cursor" {
+            "mcpServers"
+        } else {
+            "servers"
+        };
+        let server = &config[servers]["changelog"];
+        assert_eq!(server["url"], address.as_str());
+        assert_eq!(server["headers"]["Authorization"], format!("Bearer {key}"));
+    }
+    let codex = browser.text_of("#agent-codex").await;
+    assert_contains(&codex, format!("url = \"{address}\""));
+    assert_contains(&codex, format!("CHLOG_API_KEY={key}"));
+
+    // What is pasted asks, and may not record.
+    let agent = app
+        .anonymous()
+        .with("authorization", &format!("Bearer {key}"))
+        .with("accept", "application/json, text/event-stream");
+    let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call",
+        "params": { "name": "what_changed", "arguments": {} } });
+    let answer = agent.post("/mcp", call).await;
+    assert_contains(&answer.body(200).to_string(), "Deploy payments 2.3");
+    let change = json!({ "title": "By the agent" });
+    let refused = app.with_key(&key).post("/api/changes", change).await;
+    refused.problem(403, "scope_required");
+    // The same key is not made twice, and a name is required.
+    let owner = app.browser().await;
+    let fields = [("name", ""), ("scopes", "read")];
+    let answer = owner.post_form("/settings/api-keys", &fields).await;
+    answer.is(422);
+    assert_contains(&answer.text, "id=\"name-error-1\"");
 }
 
 async fn keys_that_expire_soon_are_marked(app: TestApp) {

@@ -11,6 +11,7 @@ use changelog_tests::{TestApp, assert_contains, assert_lacks, each, in_browser, 
 on_one!(
     filter_urls_are_canonical,
     changes_are_filtered_by_what_made_them,
+    pages_say_who_acted_for_whom,
     what_made_a_change_is_linked_saved_and_sent,
     invalid_filters_are_reported_at_their_field,
     downloads_have_each_of_many_changes_once,
@@ -262,16 +263,60 @@ async fn record_in_every_way(app: &TestApp) -> String {
     source.id.clone()
 }
 
+/// Records a change of an agent alone, one that a person directed, and one for a person.
+async fn record_by_agents(app: &TestApp, alone: &str) {
+    let directed = json!({ "name": "claude-code", "mode": "interactive" });
+    for (title, agent, person) in [
+        (alone, json!({ "name": "bot <b>" }), Value::Null),
+        ("Directed", directed, Value::Null),
+        (
+            "For her",
+            json!({ "name": "claude-code" }),
+            json!("ada <i>"),
+        ),
+    ] {
+        let body = json!({ "title": title, "agent": agent, "on_behalf_of": person,
+            "status": "completed" });
+        app.key().create("/api/changes", body).await;
+    }
+}
+
+async fn pages_say_who_acted_for_whom(app: TestApp) {
+    record_by_agents(&app, "By itself").await;
+    let owner = app.browser().await;
+    let list = owner.page("/changes?agent=claude-code&text=her").await;
+    assert_contains(&list, "<bdi>claude-code for ada &#60;i&#62;</bdi>");
+    assert_contains(&list, "made by claude-code for ada &#60;i&#62;, as claimed");
+    let log = owner.page("/activity").await;
+    assert_contains(&log, "by claude-code for ada &#60;i&#62; (claimed)");
+    assert_contains(&log, "by bot &#60;b&#62; (claimed)");
+    let suspects = owner.page("/around").await;
+    assert_contains(&suspects, "for <bdi>ada &#60;i&#62;</bdi> (claimed)");
+    for (query, expected) in [("agent=claude-code", 0), ("by=unattended", 1)] {
+        let list = owner.page(&format!("/changes?{query}")).await;
+        let address = between(&list, "<a class=\"title\" href=\"", "\"");
+        let page = owner.page(address).await;
+        let link = "<a href=\"/changes?by=unattended\">without a person</a>";
+        assert_eq!(page.matches(link).count(), expected, "{query}");
+    }
+}
+
 async fn changes_are_filtered_by_what_made_them(app: TestApp) {
     let id = &record_in_every_way(&app).await;
-    let (console, by_agent) = (CONSOLE, BY_AGENT);
+    let (console, by_agent, alone) = (CONSOLE, BY_AGENT, "By itself");
+    record_by_agents(&app, alone).await;
     let owner = app.browser().await;
     for (query, expected, chips) in [
         ("by=hand", vec!["Typed", console], vec!["Made by hand"]),
         (
             "by=agent%2Cpipeline",
-            vec!["Deployed", by_agent],
+            vec!["For her", "Directed", alone, "Deployed", by_agent],
             vec!["Made by agent", "Made by pipeline"],
+        ),
+        (
+            "by=unattended",
+            vec![alone],
+            vec!["Made by agent without a person"],
         ),
         ("by=person", vec!["Written"], vec!["Made by person"]),
         ("agent=terraform", vec![by_agent], vec!["Agent terraform"]),

@@ -9,6 +9,7 @@ on_one!(
     records_of_another_organization_are_not_found,
     anonymous_requests_are_redirected_to_the_sign_in,
     private_pages_are_not_cached,
+    the_free_plan_has_every_page,
 );
 
 /// Forms that need no role.
@@ -203,17 +204,19 @@ async fn anonymous_requests_are_redirected_to_the_sign_in(app: TestApp) {
             continue;
         }
         if route.is_read {
-            let answer = anonymous.get(&path).await;
-            answer.is(303);
-            let location = answer.header("location");
-            assert!(location.starts_with("/sign-in"), "{path}: {location}");
+            // An API key is not accepted.
+            for client in [&anonymous, &app.key()] {
+                let answer = client.get(&path).await;
+                answer.is(303);
+                let location = answer.header("location");
+                assert!(location.starts_with("/sign-in"), "{path}: {location}");
+            }
         }
         if route.is_posted {
             let answer = anonymous.post_form(&path, &route.fields()).await;
             answer.is(303);
             assert_eq!(answer.header("location"), "/sign-in", "{path}");
         }
-        // An API key is not accepted.
         if route.is_posted {
             let answer = app.key().post_form(&path, &route.fields()).await;
             assert_eq!(answer.header("location"), "/sign-in", "{path}");
@@ -224,6 +227,22 @@ async fn anonymous_requests_are_redirected_to_the_sign_in(app: TestApp) {
         entries(&app.browser().await).await.len(),
         before.len() + 1
     );
+}
+
+async fn the_free_plan_has_every_page(app: TestApp) {
+    let resources = Resources::of(&app, &app.organization).await;
+    let owner = app.browser().await;
+    let read: Vec<_> = routes::all();
+    let read: Vec<_> = read.iter().filter(|route| route.is_read).collect();
+    let mut before = Vec::new();
+    for route in &read {
+        before.push(owner.get(&route.of(&resources)).await.status);
+    }
+    app.admin(&["org", "set-plan", &app.organization.id, "free"]);
+    for (route, status) in read.iter().zip(before) {
+        let answer = owner.get(&route.of(&resources)).await;
+        assert_eq!(answer.status, status, "{}", route.path);
+    }
 }
 
 async fn private_pages_are_not_cached(app: TestApp) {

@@ -1,6 +1,6 @@
 //! The same checks in a browser without JavaScript.
 
-use super::api_keys::a_key_is_created_used_and_revoked;
+use super::api_keys::{a_key_is_created_used_and_revoked, an_agent_is_connected};
 use super::changes::{
     a_change_is_created_edited_and_deleted, services_and_hosts_are_created_and_edited,
 };
@@ -15,6 +15,7 @@ in_browser!(without_scripts:
     a_change_is_created_edited_and_deleted,
     services_and_hosts_are_created_and_edited,
     a_key_is_created_used_and_revoked,
+    an_agent_is_connected,
     an_invited_person_joins,
     filters_are_in_the_url,
     downloads_match_the_list,

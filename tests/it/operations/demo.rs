@@ -1,10 +1,13 @@
 //! `changelog-server demo`.
 
 use std::fs;
+use std::process::Command;
 
 use serde_json::{Value, json};
 
-use changelog_tests::{Demo, TestApp, TestClient, each, on_sqlite, sign_in, text};
+use changelog_tests::{
+    Demo, TestApp, TestClient, assert_contains, each, on_sqlite, run, sign_in, text,
+};
 
 on_sqlite!(process: the_demo_serves_and_keeps_its_data);
 
@@ -66,6 +69,7 @@ async fn the_demo_serves_and_keeps_its_data(app: TestApp) {
         around["data"][0]["change"]["title"],
         "Deploy payments 4.18.0"
     );
+    answers_an_agent(&url, &key, &text(&around["at"]));
     let (email, password) = (demo.after("Sign in with:"), demo.after("Password:"));
     let anonymous = TestClient::new(&demo.server.address);
     let cookie = sign_in(&anonymous, &email, &password).await;
@@ -128,4 +132,22 @@ fn memory(demo: &Demo) -> u64 {
     let (_, size) = status.split_once("RssAnon:").expect("the line");
     let size = size.trim_start().split(' ').next();
     size.and_then(|size| size.parse().ok()).expect("a number")
+}
+
+/// The script of the examples finds the cause by one call, as its exit code says.
+fn answers_an_agent(url: &str, key: &str, at: &str) {
+    const SCRIPT: &str = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../examples/agents/incident.py"
+    );
+    let mut command = Command::new("python3");
+    command.arg(SCRIPT).args(["--at", at]);
+    command.env("CHLOG_URL", url).env("CHLOG_API_KEY", key);
+    let output = run(command, "");
+    let printed = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    assert!(output.status.success(), "{printed}");
+    for plan in ["ask for incidents", "read the list"] {
+        let line = printed.lines().find(|line| line.starts_with(plan));
+        assert_contains(line.unwrap_or_default(), "  found");
+    }
 }

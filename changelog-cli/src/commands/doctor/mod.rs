@@ -17,9 +17,12 @@ use crate::base::failure::{Exit, Failure, Outcome};
 use crate::base::time;
 use crate::environment::app::App;
 use crate::environment::config::{DEFAULT_PROFILE, Setting};
+use crate::environment::context::agent::Recognized;
+use crate::environment::context::{self, agent};
 use crate::environment::credentials::is_same_url;
 use crate::input::names::{self, Missing};
 use crate::output::Output;
+use crate::output::detail::agent_text;
 use crate::output::format::Format;
 use crate::recording::spool::entry::SpoolFile;
 use crate::recording::spool::folder;
@@ -64,6 +67,7 @@ pub(crate) async fn run(mut output: Output, app: Outcome<App>) -> Outcome {
 /// Checks the settings, the server, the key, the clock and the spool.
 async fn examine(app: &App, report: &mut Report) {
     configuration(app, report);
+    agent(report);
     let url = match app.url() {
         Ok(url) => url,
         Err(failure) => return report.fail("url", &failure),
@@ -90,6 +94,25 @@ async fn examine(app: &App, report: &mut Report) {
     names(app, report).await;
     coverage(app, report).await;
     spooled(&url.value, report);
+}
+
+/// Adds the agent that changes of this environment name.
+fn agent(report: &mut Report) {
+    match agent::recognized(context::is_ci()) {
+        Some(Recognized::Agent(agent, signal)) => report.ok(
+            "agent",
+            format!(
+                "changes name {} (from {signal}); {}=off leaves it out",
+                agent_text(&agent),
+                agent::VARIABLE
+            ),
+        ),
+        Some(Recognized::Off) => report.ok(
+            "agent",
+            format!("changes name none (from {})", agent::VARIABLE),
+        ),
+        None => {}
+    }
 }
 
 /// Adds the proxy that requests go through, and variables for one that have no effect.

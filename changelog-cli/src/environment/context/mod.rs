@@ -1,20 +1,22 @@
 //! The context of a change: the CI run and the git repository that it is
 //! recorded from. The context supplies a title, tags and links, the environment, the
-//! person who started the run, and the commit with its time.
+//! person who started the run, the agent that runs the command, and the commit with its time.
 //!
 //! Nothing here uses the network or fails. Unknown values, and values that do
 //! not fit into a change, are left out. Values that the user gives take
 //! precedence.
 
+pub(crate) mod agent;
 mod checkout;
 mod ci;
 #[cfg(test)]
 mod ci_tests;
 
 use changelog_core::limits::{MAX_EMAIL_CHARS, MAX_LINKS, MAX_TITLE_CHARS, MAX_URL_CHARS};
-use changelog_core::{Environment, Link, NewChange, Timestamp};
+use changelog_core::{Agent, Environment, Link, NewChange, Timestamp};
 use clap::Args;
 
+use agent::Recognized;
 use checkout::Checkout;
 
 use super::defaults::add_tags;
@@ -28,7 +30,7 @@ const SHORT_ID: usize = 7;
 #[derive(Clone, Copy, Debug, Default, Args)]
 #[command(next_help_heading = "Behavior")]
 pub(crate) struct ContextArgs {
-    /// Add nothing from the CI run and the git repository
+    /// Add nothing from the CI run, the agent that runs this, and the git repository
     #[arg(long)]
     no_context: bool,
 }
@@ -43,7 +45,7 @@ impl ContextArgs {
     }
 }
 
-/// What the CI run and the repository supply for a change.
+/// What the CI run, the agent and the repository supply for a change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Context {
     /// The title; only in a recognized CI run.
@@ -54,6 +56,8 @@ pub(crate) struct Context {
     pub(crate) environment: Option<Environment>,
     /// The user who started the run.
     pub(crate) actor: Option<String>,
+    /// The agent that runs the command.
+    pub(crate) agent: Option<Agent>,
     /// The full id of the commit.
     pub(crate) commit: Option<String>,
     /// The time of that commit, if the repository has it.
@@ -74,7 +78,14 @@ impl Context {
     pub(crate) fn gather() -> Self {
         let run = ci::current(&|name| std::env::var(name).ok());
         let commit = run.as_ref().and_then(|run| commit_id(run.commit.as_ref()?));
-        Self::merge(run, checkout::checkout(commit.as_deref()))
+        let agent = match agent::recognized(run.is_some()) {
+            Some(Recognized::Agent(agent, _)) => Some(agent),
+            Some(Recognized::Off) | None => None,
+        };
+        Self {
+            agent,
+            ..Self::merge(run, checkout::checkout(commit.as_deref()))
+        }
     }
 
     /// Merges a run and a checkout; the run takes precedence.
@@ -135,6 +146,7 @@ impl Context {
             source,
             environment: run.environment,
             actor: run.actor.as_deref().and_then(without_controls),
+            agent: None,
             commit,
             committed_at,
             tags,
@@ -155,6 +167,9 @@ impl Context {
         if change.on_behalf_of.is_none() {
             let fits = |actor: &&String| actor.chars().count() <= MAX_EMAIL_CHARS;
             change.on_behalf_of = self.actor.as_ref().filter(fits).cloned();
+        }
+        if change.agent.is_none() {
+            change.agent.clone_from(&self.agent);
         }
         // The time belongs to this commit, and not to one that the user gives.
         if change.commit.is_none() {

@@ -46,6 +46,9 @@ wire_enum! {
         /// A person made the change in a console or at a terminal, past the pipeline: it has
         /// the tag `by-hand`.
         ByHand = "by_hand",
+        /// At least half of the other changes of the same agent in the window, and at least
+        /// two, had failed or been undone before the moment.
+        AgentInTrouble = "agent_in_trouble",
         /// The change was in progress at the moment.
         InProgress = "in_progress",
         /// The change had been undone before the moment.

@@ -30,6 +30,10 @@ const MEDIUM_RISK: i32 = 7;
 /// No more than a word of the symptom: the incidents that the points were measured on have no
 /// change that was made by hand.
 const MADE_BY_HAND: i32 = 10;
+/// As little as what was made by hand, for the same reason.
+const AGENT_IN_TROUBLE: i32 = 10;
+/// How many other changes of an agent must have gone wrong for that to count.
+const MIN_WRONG: u64 = 2;
 const IN_PROGRESS: i32 = 20;
 const UNDONE_BEFORE: i32 = -20;
 /// More than all other points together, so that what was undone after the moment is
@@ -91,6 +95,8 @@ pub struct Candidate {
     pub more_services: Vec<ServiceId>,
     /// The host.
     pub host_ref: Option<HostRef>,
+    /// The name of the automation that made it.
+    pub agent: Option<String>,
     /// Whether it was made by hand: it has the tag [`BY_HAND`](crate::change::BY_HAND).
     pub by_hand: bool,
 }
@@ -311,6 +317,7 @@ fn common_words<'w>(change: &Candidate, wanted: &'w [SymptomWord]) -> Vec<&'w st
 /// the window, newest first.
 fn add_other_reasons(weighed: &mut [Weighed], at: Timestamp) {
     let mut newer: HashMap<ServiceId, u64> = HashMap::new();
+    let agents = agents(weighed, at);
     for one in weighed {
         add_state(one, at);
         match one.change.risk_level {
@@ -320,6 +327,9 @@ fn add_other_reasons(weighed: &mut [Weighed], at: Timestamp) {
         }
         if one.change.by_hand {
             one.add(ReasonCode::ByHand, MADE_BY_HAND, "made by hand".into());
+        }
+        if let Some(text) = agent_in_trouble(&one.change, &agents, at) {
+            one.add(ReasonCode::AgentInTrouble, AGENT_IN_TROUBLE, text);
         }
         match reversal(&one.change.title) {
             Some(Reversal::Revert) => {
@@ -346,6 +356,62 @@ fn add_other_reasons(weighed: &mut [Weighed], at: Timestamp) {
         }
         *count += u64::from(one.change.status != Status::Planned);
     }
+}
+
+/// How the changes of an agent ended.
+#[derive(Clone, Copy, Debug, Default)]
+struct AgentRecord {
+    /// The changes that were started.
+    made: u64,
+    /// Those of them that had failed or been undone.
+    wrong: u64,
+}
+
+impl AgentRecord {
+    fn of(change: &Candidate, at: Timestamp) -> Self {
+        Self {
+            made: u64::from(change.status != Status::Planned),
+            wrong: u64::from(went_wrong(change, at)),
+        }
+    }
+}
+
+/// Returns whether a change had failed or been undone at a moment.
+fn went_wrong(change: &Candidate, at: Timestamp) -> bool {
+    let has_failed =
+        change.outcome == Some(Outcome::Failed) && change.ended_at.is_none_or(|end| end <= at);
+    has_failed || change.undone_at.is_some_and(|undone| undone <= at)
+}
+
+/// Returns how the changes of each agent in the window had ended at a moment.
+fn agents(weighed: &[Weighed], at: Timestamp) -> HashMap<String, AgentRecord> {
+    let mut agents: HashMap<String, AgentRecord> = HashMap::new();
+    for one in weighed {
+        if let Some(agent) = &one.change.agent {
+            let AgentRecord { made, wrong } = AgentRecord::of(&one.change, at);
+            let record = agents.entry(agent.to_ascii_lowercase()).or_default();
+            record.made += made;
+            record.wrong += wrong;
+        }
+    }
+    agents
+}
+
+/// Returns in words that at least half of the other changes of the agent went wrong, if they
+/// are enough to say so.
+fn agent_in_trouble(
+    change: &Candidate,
+    agents: &HashMap<String, AgentRecord>,
+    at: Timestamp,
+) -> Option<String> {
+    let agent = change.agent.as_ref()?;
+    let all = agents.get(&agent.to_ascii_lowercase())?;
+    let own = AgentRecord::of(change, at);
+    let (made, wrong) = (all.made - own.made, all.wrong - own.wrong);
+    let is_told = wrong >= MIN_WRONG && wrong * 2 >= made;
+    is_told.then(|| {
+        format!("{wrong} of {made} other changes by {agent} before had failed or been undone")
+    })
 }
 
 /// Adds what the state of a change at the moment says.

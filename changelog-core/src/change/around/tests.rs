@@ -62,6 +62,7 @@ fn change(number: u32, minutes: i64, more: &Value) -> Candidate {
         service: read(more, "service"),
         more_services: read(more, "more").unwrap_or_default(),
         host_ref: read(more, "host"),
+        agent: read(more, "agent"),
         by_hand: read(more, "by_hand").unwrap_or_default(),
     }
 }
@@ -202,6 +203,46 @@ fn what_was_made_by_hand_is_before_its_equals_only() {
     ] {
         assert_eq!(order(stronger), [102, 101].map(id));
     }
+}
+
+#[test]
+fn an_agent_whose_other_changes_went_wrong_is_told_of() {
+    let told = |others: &[Value]| -> Option<String> {
+        let mut changes = vec![change(1, 5, &json!({ "agent": "Renovate" }))];
+        for (number, other) in (2..).zip(others) {
+            changes.push(change(number, 10, other));
+        }
+        let ranked = rank_all(&changes, &affected());
+        let one = ranked.into_iter().find(|one| one.id == id(101))?;
+        let mut reasons = one.reasons.into_iter();
+        let reason = reasons.find(|reason| reason.code == ReasonCode::AgentInTrouble)?;
+        assert_eq!(reason.points, 10);
+        Some(reason.text)
+    };
+    let good = json!({ "agent": "renovate" });
+    let undone = json!({ "agent": "renovate", "status": "rolled_back", "undone": 2 });
+    let failed =
+        json!({ "agent": "RENOVATE", "status": "rolled_back", "outcome": "failed", "ended": 9 });
+    let later = json!({ "agent": "renovate", "status": "rolled_back", "undone": -2 });
+    let other = json!({ "agent": "other", "status": "rolled_back", "undone": 2 });
+    let planned = json!({ "agent": "renovate", "status": "planned" });
+    assert_eq!(
+        told(&[
+            undone.clone(),
+            failed.clone(),
+            good.clone(),
+            planned,
+            other.clone()
+        ])
+        .unwrap(),
+        "2 of 3 other changes by Renovate before had failed or been undone"
+    );
+    // Too few of them, too few altogether, those of others, and what was undone afterwards.
+    let many = vec![good; 3];
+    assert_eq!(told(&[&many[..], &[undone.clone(), failed]].concat()), None);
+    assert_eq!(told(&[undone.clone()]), None);
+    assert_eq!(told(&[undone.clone(), other.clone(), other]), None);
+    assert_eq!(told(&[undone, later.clone(), later]), None);
 }
 
 #[test]

@@ -57,7 +57,8 @@ parameters! {
         query("agent", schema::line().min_length(Some(1)).max_length(Some(MAX_NAME_CHARS)),
             "Changes that this automation made, by its name regardless of ASCII case")
             .example(Some("terraform".into())),
-        words("by", "MadeBy", json!(["hand"]), "Changes that were made by one of these"),
+        words("by", "MadeBy", json!(["hand"]), "Changes that were made by one of these; `unattended` are those of agents without a person \
+             behind them"),
         query("tag", ArrayBuilder::new().items(schema::line()).max_items(Some(MAX_TAGS)),
             "Changes with this tag; repeat the parameter to require several tags")
             .explode(Some(true)).example(Some(json!(["terraform"]))),

@@ -89,7 +89,11 @@ fn describe(
         "created_by" => named("By"),
         "source" => named("Source"),
         "agent" => same("Agent", value.to_owned()),
-        "by" => Some(("Made by", label.clone(), format!("made by {label}"))),
+        "by" => {
+            let who = format::maker(value);
+            let words = format!("made by {who}");
+            Some(("Made by", who, words))
+        }
         "tag" => same("Tag", value.to_owned()),
         "environment" => same("Environment", label),
         "risk_level" => Some(("Risk", label.clone(), format!("{label} risk"))),

@@ -76,6 +76,11 @@ impl List<'_> {
             words.map(move |(_, word)| match *name {
                 "source" | "agent" => format::visible(word),
                 "not_status" => format!("not {}", format::label(&word.replace(',', ", "))),
+                "by" => word
+                    .split(',')
+                    .map(format::maker)
+                    .collect::<Vec<_>>()
+                    .join(", "),
                 "min_risk" => format!("at least {word}"),
                 _ => format::label(&word.replace(',', ", ")),
             })

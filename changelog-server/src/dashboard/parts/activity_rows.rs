@@ -110,7 +110,7 @@ impl ActivityRow {
     }
 }
 
-/// Returns the risk and the status of a new change, or the severity of an incident; empty for
+/// Returns the risk and the status of a new change and who acted for whom, or the severity of an incident; empty for
 /// other records.
 fn created(metadata: &Value) -> String {
     if let Some(severity) = metadata["severity"].as_str() {
@@ -123,7 +123,14 @@ fn created(metadata: &Value) -> String {
         None => return String::new(),
     };
     let risk = metadata["risk_level"].as_str().unwrap_or_default();
-    format!("{risk} risk, {}", format::label(status))
+    let text = format!("{risk} risk, {}", format::label(status));
+    match metadata["agent"].as_str() {
+        Some(agent) => {
+            let acted = format::row::acted(agent, metadata["on_behalf_of"].as_str());
+            format!("{text}, by {acted} (claimed)")
+        }
+        None => text,
+    }
 }
 
 /// Returns what was done, in the past tense, with the kind of resource before its name.

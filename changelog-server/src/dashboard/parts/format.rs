@@ -5,7 +5,7 @@
     reason = "templates pass references"
 )]
 
-use changelog_core::Timestamp;
+use changelog_core::{MadeBy, Timestamp};
 
 use chrono::TimeDelta;
 
@@ -76,6 +76,14 @@ const SYSTEMS: [(&str, &str); 8] = [
     ("FreeBSD", "FreeBSD"),
     ("Linux", "Linux"),
 ];
+
+/// Returns what made changes, in words for people.
+pub(crate) fn maker(word: &str) -> String {
+    if word == MadeBy::Unattended.as_str() {
+        return "agent without a person".to_owned();
+    }
+    label(word)
+}
 
 /// Returns the browser and its system as in `Firefox on Linux`, or an excerpt of an
 /// unknown `User-Agent`.

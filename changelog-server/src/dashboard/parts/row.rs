@@ -8,7 +8,7 @@
 
 use changelog_core::change::BY_HAND;
 use changelog_core::{
-    Author, AuthorType, Change, Incident, ServiceRef, Severity, Status, Timestamp,
+    Author, AuthorType, Change, Incident, MadeBy, ServiceRef, Severity, Status, Timestamp,
 };
 
 /// The tags of a row; its page has the others.
@@ -81,6 +81,26 @@ pub(crate) fn days_running(change: &Change, now: &Timestamp) -> Option<i64> {
         .filter(|_| change.status == Status::InProgress)?;
     let days = (now.to_datetime() - started.to_datetime()).num_days();
     (days > 0).then_some(days)
+}
+
+/// Returns which agent acted, and for whom if that was said.
+pub(crate) fn acted(agent: &str, on_behalf_of: Option<&str>) -> String {
+    let agent = super::format::visible(agent);
+    match on_behalf_of {
+        Some(person) => format!("{agent} for {}", super::format::visible(person)),
+        None => agent,
+    }
+}
+
+/// Returns whether an agent made a change without a person behind it.
+pub(crate) fn is_unattended(change: &Change) -> bool {
+    let made_by = MadeBy::of(
+        &change.tags,
+        change.agent.as_ref(),
+        change.created_by.as_ref(),
+        change.on_behalf_of.as_deref(),
+    );
+    made_by.contains(&MadeBy::Unattended)
 }
 
 /// Explains who recorded a change.

@@ -1,10 +1,10 @@
 //! `/settings/api-keys`
 
 use askama::Template;
-use changelog_core::limits::MAX_KEY_SERVICES;
+use changelog_core::limits::{MAX_KEY_SERVICES, MAX_NAME_CHARS};
 use changelog_core::{
-    ApiKey, CreatedApiKey, Environment, Invalid, NewApiKey, Permissions, Plan, Scope, Service,
-    ServiceId, Timestamp, ViolationCode, list,
+    AgentClient, ApiKey, CreatedApiKey, Environment, Invalid, NewApiKey, Permissions, Plan, Scope,
+    Service, ServiceId, Timestamp, ToolServer, ViolationCode, list,
 };
 use chrono::TimeDelta;
 use uuid::Uuid;
@@ -99,11 +99,31 @@ struct ApiKeysPage<'a> {
     is_repeated: bool,
     /// The id of the next key.
     new_id: Uuid,
+    /// The id of the next key for an agent.
+    agent_key_id: Uuid,
     url: &'a str,
     /// The fields that are no choices.
     fields: &'static [Field],
     form: Form,
     troubles: Vec<TroubledConnection>,
+}
+
+impl ApiKeysPage<'_> {
+    /// Returns whether a key may read.
+    fn reads(created: &CreatedApiKey) -> bool {
+        created.permissions.includes(&Scope::Read)
+    }
+
+    /// Returns whether a key may record changes.
+    fn records(created: &CreatedApiKey) -> bool {
+        created.permissions.includes(&Scope::Record)
+    }
+
+    /// Returns what connects an agent with a key.
+    fn config(&self, client: &AgentClient, key: &str) -> String {
+        let url = self.url;
+        client.config(ToolServer::Service { url, key })
+    }
 }
 
 /// `GET /settings/api-keys`
@@ -175,6 +195,7 @@ async fn show_keys(app: &App, viewer: &Viewer, outcome: Outcome) -> ApiResult {
         created,
         is_repeated,
         new_id: one_time::id_in(&Form::default(), app.now()),
+        agent_key_id: one_time::id_in(&Form::default(), app.now()),
         fields: PLAIN_FIELDS,
         form,
         troubles: troubles(app, viewer).await?,

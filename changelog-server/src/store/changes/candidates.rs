@@ -64,6 +64,7 @@ struct CandidateRow {
     outcome: Option<Text<Outcome>>,
     undone_at: Option<i64>,
     more_service_ids: Option<String>,
+    agent: Option<String>,
     service: Option<String>,
     host: Option<String>,
     /// Its sort key if it has the tag [`BY_HAND`].
@@ -128,6 +129,7 @@ impl CandidateRow {
             service,
             more_services: parse_ids(self.more_service_ids.as_deref()),
             host_ref,
+            agent: self.agent,
             by_hand: self.by_hand.is_some(),
         })
     }
@@ -154,7 +156,7 @@ fn select<DB: SearchDialect>(
 ) -> QueryBuilder<DB> {
     let mut query = QueryBuilder::new(
         "SELECT c.id, c.sort_key, c.title, c.risk_level, c.status, c.environment, c.ended_at, \
-         c.outcome, c.undone_at, c.more_service_ids, s.reference AS service, h.reference AS host, (SELECT t.sort_key \
+         c.outcome, c.undone_at, c.more_service_ids, c.agent, s.reference AS service, h.reference AS host, (SELECT t.sort_key \
          FROM change_tags t WHERE t.sort_key = c.sort_key",
     );
     // Not EXISTS, for which PostgreSQL might read all changes with the tag.

@@ -71,6 +71,12 @@ impl Draft {
         if let Some(outcome) = &change.outcome {
             metadata["outcome"] = json!(outcome);
         }
+        if let Some(agent) = &change.agent {
+            metadata["agent"] = json!(agent.name);
+            if let Some(person) = &change.on_behalf_of {
+                metadata["on_behalf_of"] = json!(person);
+            }
+        }
         let words = search::indexed_text(tenant, &change.title, &facets(&change, host_id));
         let mut draft = Self {
             tenant,

@@ -107,7 +107,7 @@ impl<'c> ChangeRow<'c> {
     }
 
     /// Returns the columns that an update may change, except the document.
-    pub(super) fn updatable_columns(&self) -> [(&'static str, Value<'_>); 13] {
+    pub(super) fn updatable_columns(&self) -> [(&'static str, Value<'_>); 14] {
         let change = self.change;
         let environment = change.environment.as_ref();
         [
@@ -130,6 +130,7 @@ impl<'c> ChangeRow<'c> {
             ),
             ("undone_at", self.undone_at().into()),
             ("more_service_ids", self.more_service_ids.as_deref().into()),
+            ("agent", agent_name(change).into()),
         ]
     }
 
@@ -148,6 +149,11 @@ impl<'c> ChangeRow<'c> {
     }
 }
 
+/// Returns the name of the automation that made a change.
+fn agent_name(change: &Change) -> Option<&str> {
+    change.agent.as_ref().map(|agent| agent.name.as_str())
+}
+
 /// Returns the facets that a change is filtered by.
 pub(super) fn facets(change: &Change, host_id: Option<HostId>) -> Facets<'_> {
     Facets {
@@ -159,11 +165,12 @@ pub(super) fn facets(change: &Change, host_id: Option<HostId>) -> Facets<'_> {
         tags: &change.tags,
         author: change.created_by.as_ref().map(|author| author.id),
         source: change.source.as_ref().map(|source| source.name.as_str()),
-        agent: change.agent.as_ref().map(|agent| agent.name.as_str()),
+        agent: agent_name(change),
         made_by: MadeBy::of(
             &change.tags,
             change.agent.as_ref(),
             change.created_by.as_ref(),
+            change.on_behalf_of.as_deref(),
         ),
     }
 }
@@ -175,7 +182,7 @@ pub(super) fn push_new<DB: SearchDialect>(
     changes: &[ChangeRow<'_>],
     slot: i64,
 ) {
-    let rows: Vec<[Value<'_>; 17]> = changes
+    let rows: Vec<[Value<'_>; 18]> = changes
         .iter()
         .map(|row| {
             let [sort_key, columns @ ..] = row.updatable_columns().map(|(_, value)| value);
@@ -192,6 +199,7 @@ pub(super) fn push_new<DB: SearchDialect>(
                 outcome,
                 undone,
                 more,
+                agent,
             ] = columns;
             [
                 sort_key,
@@ -209,6 +217,7 @@ pub(super) fn push_new<DB: SearchDialect>(
                 outcome,
                 undone,
                 more,
+                agent,
                 row.author_key.as_deref().into(),
                 row.document.as_ref().into(),
             ]
@@ -217,8 +226,8 @@ pub(super) fn push_new<DB: SearchDialect>(
     script.insert(
         "INSERT INTO changes \
          (sort_key, organization_id, id, risk_level, status, service_id, host_id, scheduled_for, \
-         moved_id, title, environment, ended_at, outcome, undone_at, more_service_ids, author_key, \
-         document) ",
+         moved_id, title, environment, ended_at, outcome, undone_at, more_service_ids, agent, \
+         author_key, document) ",
         &rows,
         "",
     );

@@ -26,7 +26,7 @@ pub(in crate::store) struct Facets<'c> {
     pub(in crate::store) source: Option<&'c str>,
     /// The name of the automation that made the change.
     pub(in crate::store) agent: Option<&'c str>,
-    pub(in crate::store) made_by: MadeBy,
+    pub(in crate::store) made_by: &'static [MadeBy],
 }
 
 /// Returns the terms of a change, each prefixed with its organization, separated
@@ -73,7 +73,9 @@ pub(super) fn for_each_term(title: &str, facets: &Facets<'_>, mut add: impl FnMu
     if let Some(name) = facets.agent {
         add(&agent(name));
     }
-    add(&made_by(&facets.made_by));
+    for by in facets.made_by {
+        add(&made_by(by));
+    }
     let words_of_tags: BTreeSet<String> = facets.tags.iter().flat_map(|tag| words(tag)).collect();
     for word in words_of_tags {
         // A word of the title is found without this.

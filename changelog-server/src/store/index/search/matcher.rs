@@ -39,6 +39,7 @@ struct IndexedFields<'c> {
     tags: Vec<String>,
     created_by: Option<Author>,
     agent: Option<Agent>,
+    on_behalf_of: Option<String>,
     source: Option<SourceRef>,
 }
 
@@ -63,6 +64,7 @@ impl IndexTerms {
                 &fields.tags,
                 fields.agent.as_ref(),
                 fields.created_by.as_ref(),
+                fields.on_behalf_of.as_deref(),
             ),
         };
         let mut terms = Vec::new();

@@ -1,0 +1,158 @@
+//! The programs whose agents use the tools of the change log, and what to paste into each.
+
+use serde_json::{Value, json};
+
+use crate::wire_enum::wire_enum;
+
+/// The name under which clients list the tools.
+const NAME: &str = "changelog";
+/// The variable that has the key where a configuration must not.
+const KEY_VARIABLE: &str = "CHLOG_API_KEY";
+
+wire_enum! {
+    /// A program whose agent speaks the Model Context Protocol.
+    AgentClient, "a client", example "claude" {
+        /// Claude Code.
+        Claude = "claude",
+        /// Cursor.
+        Cursor = "cursor",
+        /// Visual Studio Code.
+        Vscode = "vscode",
+        /// Codex.
+        Codex = "codex",
+    }
+}
+
+/// How a client reaches the tools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ToolServer<'a> {
+    /// It starts `chlog mcp`, which has the key.
+    Command,
+    /// It sends requests to the service.
+    Service {
+        /// The URL of the service, without `/mcp`.
+        url: &'a str,
+        /// The API key.
+        key: &'a str,
+    },
+}
+
+impl AgentClient {
+    /// Returns the name that people know it by.
+    pub fn title(&self) -> &str {
+        match self {
+            Self::Claude => "Claude Code",
+            Self::Cursor => "Cursor",
+            Self::Vscode => "Visual Studio Code",
+            Self::Codex => "Codex",
+            Self::Unknown(word) => word,
+        }
+    }
+
+    /// Returns where the configuration belongs: the name of a file, or `None` for a command
+    /// in a terminal.
+    pub fn file(&self) -> Option<&'static str> {
+        match self {
+            Self::Cursor => Some("~/.cursor/mcp.json"),
+            Self::Vscode => Some(".vscode/mcp.json"),
+            Self::Codex => Some("~/.codex/config.toml"),
+            Self::Claude | Self::Unknown(_) => None,
+        }
+    }
+
+    /// Returns what to paste: a command, or the text of the file.
+    pub fn config(&self, server: ToolServer<'_>) -> String {
+        match self {
+            Self::Claude => claude(server),
+            Self::Codex => codex(server),
+            Self::Vscode => pretty(&json!({ "servers": { NAME: entry(server, true) } })),
+            Self::Cursor | Self::Unknown(_) => {
+                pretty(&json!({ "mcpServers": { NAME: entry(server, false) } }))
+            }
+        }
+    }
+}
+
+fn pretty(config: &Value) -> String {
+    format!("{config:#}")
+}
+
+/// Returns the address of the tools.
+fn address(url: &str) -> String {
+    format!("{}/mcp", url.trim_end_matches('/'))
+}
+
+fn entry(server: ToolServer<'_>, with_type: bool) -> Value {
+    match server {
+        ToolServer::Command => json!({ "command": "chlog", "args": ["mcp"] }),
+        ToolServer::Service { url, key } => {
+            let mut entry = json!({
+                "url": address(url),
+                "headers": { "Authorization": format!("Bearer {key}") },
+            });
+            if with_type {
+                entry["type"] = json!("http");
+            }
+            entry
+        }
+    }
+}
+
+fn claude(server: ToolServer<'_>) -> String {
+    match server {
+        ToolServer::Command => format!("claude mcp add {NAME} -- chlog mcp"),
+        ToolServer::Service { url, key } => format!(
+            "claude mcp add --transport http {NAME} {} --header \"Authorization: Bearer {key}\"",
+            address(url)
+        ),
+    }
+}
+
+/// Codex refuses a key in its file.
+fn codex(server: ToolServer<'_>) -> String {
+    let table = format!("[mcp_servers.{NAME}]");
+    match server {
+        ToolServer::Command => format!("{table}\ncommand = \"chlog\"\nargs = [\"mcp\"]"),
+        ToolServer::Service { url, key } => format!(
+            "# before Codex starts: export {KEY_VARIABLE}={key}\n{table}\nurl = {}\n\
+             bearer_token_env_var = \"{KEY_VARIABLE}\"",
+            json!(address(url))
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_configuration_names_the_server_and_the_key() {
+        let service = ToolServer::Service {
+            url: "https://changes.example.com/",
+            key: "chlog_key",
+        };
+        for client in AgentClient::ALL {
+            let direct = client.config(service);
+            assert!(
+                direct.contains("https://changes.example.com/mcp"),
+                "{direct}"
+            );
+            assert!(direct.contains("chlog_key"), "{direct}");
+            let started = client.config(ToolServer::Command);
+            assert!(
+                started.contains("chlog") && started.contains("mcp"),
+                "{started}"
+            );
+            let is_json = client.file().is_some_and(|file| file.ends_with(".json"));
+            for text in [direct, started] {
+                assert_eq!(
+                    serde_json::from_str::<Value>(&text).is_ok(),
+                    is_json,
+                    "{text}"
+                );
+            }
+        }
+        let vscode = AgentClient::Vscode.config(service);
+        assert!(vscode.contains("\"type\": \"http\""), "{vscode}");
+    }
+}
