@@ -78,7 +78,11 @@ async fn deliveries_of(
     let is_sent = |one: &&NumberedEvent| {
         connection.filter.matches(&one.event) && senders::takes(&connection.kind, &one.event)
     };
-    let sent: Vec<&Event> = events.iter().filter(is_sent).map(|one| &one.event).collect();
+    let sent: Vec<&Event> = events
+        .iter()
+        .filter(is_sent)
+        .map(|one| &one.event)
+        .collect();
     let mut deliveries: Vec<NewDelivery> = events
         .iter()
         .filter(is_sent)

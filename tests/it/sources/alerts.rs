@@ -435,7 +435,10 @@ async fn an_alert_brings_its_suspects_to_a_chat(mut app: TestApp) {
     let took = at("ranked_at") - at("created_at");
     let deliveries = app.admin(&["integration", "deliveries", &text(&chat["id"])]);
     let opened = deliveries.to_string().contains("incident.opened");
-    assert!(!opened || took > TimeDelta::milliseconds(800), "{took} {deliveries:#}");
+    assert!(
+        !opened || took > TimeDelta::milliseconds(800),
+        "{took} {deliveries:#}"
+    );
 
     source
         .send(&notification("checkout", &ago(1), Some(&ago(0))))
