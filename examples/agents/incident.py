@@ -94,7 +94,7 @@ def read_the_list(agent, at):
         cursor = answer["next_cursor"]
         if not cursor:
             break
-    for change in [one for one in found if one.get("service") == "payments"]:
+    for change in [one for one in found if "payments" in one.get("services", [])]:
         agent.call("get_change", id=change["id"])
         if title(change) == CAUSE:
             return True
