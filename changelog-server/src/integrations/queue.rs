@@ -20,8 +20,8 @@ const MAX_SINGLE_MESSAGES: usize = 5;
 /// The period in which the messages of a chat are counted for a storm of alerts.
 const STORM_PERIOD: TimeDelta = TimeDelta::seconds(10);
 /// The number of messages in that period from which on messages about incidents are joined,
-/// whatever their services: two incidents a second, of up to three messages each.
-const MAX_STORM_MESSAGES: usize = 60;
+/// whatever their services: three incidents a second, of a message each.
+const MAX_STORM_MESSAGES: usize = 30;
 
 /// How long a message of a chat about a new incident waits for its suspects.
 const SUSPECTS_WAIT: TimeDelta = TimeDelta::seconds(1);
@@ -151,7 +151,7 @@ async fn replace_by_suspects(
 }
 
 /// If a chat would get more than five messages about a service within a minute, the later ones
-/// are joined at its end; so are messages about incidents if it would get more than sixty
+/// are joined at its end; so are messages about incidents if it would get more than thirty
 /// messages within ten seconds.
 async fn join_bursts(
     tx: &mut Tx,

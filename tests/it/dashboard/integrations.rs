@@ -179,6 +179,8 @@ async fn nothing_secret_is_on_any_page(app: TestApp) {
             ("kind", "pagerduty"),
             ("name", "PagerDuty"),
             ("token", "secret-token00000000000000000000"),
+            ("api_token", "u+secret-token"),
+            ("from", "oncall@example.com"),
         ],
         vec![
             ("kind", "teams"),
