@@ -101,9 +101,10 @@ pub struct ActivityEntry {
     /// The name of the resource; for a change, its title.
     #[cfg_attr(feature = "openapi", schema(example = "Deploy api 2.3"))]
     pub resource_label: String,
-    /// Details: `risk_level` and `status` of a created change; `changes` of an
-    /// update, as `{field: {from, to}}`. A value of more than 300 characters is
-    /// `{excerpt, length}` with its first 200 characters.
+    /// Details: `risk_level` and `status` of a created change, with `agent` and
+    /// `on_behalf_of` as it claims them if it names an agent; `changes` of an update, as
+    /// `{field: {from, to}}`. A value of more than 300 characters is `{excerpt, length}`
+    /// with its first 200 characters.
     #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     pub metadata: Value,
     /// The time of the action.

@@ -10,9 +10,9 @@ on_both!(ten_thousand_changes_are_answered_at_once);
 const CHANGES: usize = 10_000;
 /// The most that an answer may have, in bytes of the body.
 const MAX_ANSWER: usize = 4_096;
-/// What an answer may take, of the fastest of [`ATTEMPTS`]: 50 ms are promised, of a release
-/// build on a machine that does nothing else.
-const MAX_TIME: Duration = Duration::from_millis(500);
+/// What the fastest of [`ATTEMPTS`] may take. 50 ms are promised of a release build on an idle
+/// machine; this is for a debug build beside other tests, and finds what grows with the window.
+const MAX_TIME: Duration = Duration::from_secs(2);
 const ATTEMPTS: usize = 20;
 
 async fn ten_thousand_changes_are_answered_at_once(app: TestApp) {

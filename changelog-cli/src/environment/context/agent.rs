@@ -87,12 +87,14 @@ fn mode(env: &dyn Fn(&str) -> Option<String>, in_ci: bool) -> Option<AgentMode> 
 }
 
 /// Drops what does not fit into a change.
-fn fitting(mut agent: Agent) -> Option<Agent> {
-    agent.name = agent.name.trim().to_owned();
-    agent.run = agent.run.filter(|run| run.chars().count() <= MAX_URL_CHARS);
-    (1..=MAX_NAME_CHARS)
-        .contains(&agent.name.chars().count())
-        .then_some(agent)
+fn fitting(agent: Agent) -> Option<Agent> {
+    let name = agent.name.trim();
+    let fits = (1..=MAX_NAME_CHARS).contains(&name.chars().count());
+    fits.then(|| Agent {
+        name: name.to_owned(),
+        mode: agent.mode,
+        run: agent.run.filter(|run| run.chars().count() <= MAX_URL_CHARS),
+    })
 }
 
 #[cfg(test)]
