@@ -21,6 +21,7 @@ pub mod host;
 pub mod ids;
 pub mod incident;
 pub mod input;
+pub mod issuer;
 pub mod limits;
 pub mod list;
 pub mod membership;

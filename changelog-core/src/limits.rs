@@ -27,6 +27,8 @@ pub const MAX_LINKS: usize = 10;
 pub const MAX_TOKEN_CHARS: usize = 1_000;
 /// The most values of one condition of a connection's filter.
 pub const MAX_FILTER_VALUES: usize = 50;
+/// The longest URL of an issuer of tokens, in characters.
+pub const MAX_ISSUER_CHARS: usize = 512;
 /// The most services that a key may be limited to.
 pub const MAX_KEY_SERVICES: usize = 50;
 

@@ -14,6 +14,7 @@ pub mod config;
 mod coverage;
 mod dashboard;
 mod format;
+pub mod identity;
 mod ingest;
 pub mod integrations;
 mod last_used;
