@@ -42,6 +42,7 @@ pub mod text;
 pub mod time;
 pub mod user;
 mod wire_enum;
+pub mod workload;
 pub mod written_time;
 
 pub use activity::{
@@ -66,7 +67,7 @@ pub use health::{DbStatus, Health, HealthStatus};
 pub use host::{Environment, Host, HostPatch, NewHost, Platform};
 pub use ids::{
     ActivityId, ApiKeyId, ChangeId, ConnectionId, HostId, IncidentId, InvitationId, OrganizationId,
-    ServiceId, SourceEventId, SourceId, UserId,
+    ServiceId, SourceEventId, SourceId, UserId, WorkloadId,
 };
 pub use incident::{
     Cause, CauseInput, Incident, IncidentFilter, IncidentPatch, IncidentStatus, IncidentSuspect,
@@ -87,3 +88,4 @@ pub use source::{
 pub use subscription::{MailMode, Subscription, SubscriptionOptions};
 pub use time::Timestamp;
 pub use user::{Credentials, OwnerInput, User, UserInput};
+pub use workload::{ClaimPattern, LookupKey, NewWorkload, RefusedToken, VerifiedRun, Workload};

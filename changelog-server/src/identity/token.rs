@@ -56,6 +56,19 @@ impl Claims {
         self.get(name)?.as_str()
     }
 
+    /// Returns the only audience of the token; `None` if there are several.
+    pub fn audience(&self) -> Option<&str> {
+        self.audience_claim()?.as_str()
+    }
+
+    fn audience_claim(&self) -> Option<&Value> {
+        match self.get("aud") {
+            // An additional audience could use the token here.
+            Some(Value::Array(all)) if all.len() == 1 => all.first(),
+            other => other,
+        }
+    }
+
     /// Returns all claims.
     pub fn all(&self) -> &Map<String, Value> {
         &self.all
@@ -90,12 +103,7 @@ impl Claims {
     ) -> Result<(), TokenError> {
         self.check_kind(expected.kind)?;
         self.check_text("iss", issuer, self.get("iss"))?;
-        let audience = match self.get("aud") {
-            // An additional audience could use the token here.
-            Some(Value::Array(all)) if all.len() == 1 => all.first(),
-            other => other,
-        };
-        self.check_text("aud", expected.audience, audience)?;
+        self.check_text("aud", expected.audience, self.audience_claim())?;
         let expires = self.time("exp").ok_or(TokenError::Missing("exp"))?;
         if expires.plus(LEEWAY) <= now {
             return Err(TokenError::Expired(expires));
