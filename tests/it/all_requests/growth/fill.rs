@@ -51,7 +51,7 @@ const WORDS: [&str; 11] = [
 /// `TEXT(x)` (an id in JSON), `HASH(x)`, `ORG`,
 /// `OWNER`, `SERVICE`, `RECEIVER`, `SOURCE` and `NOW` are replaced; `AGE` is the current time, for a
 /// third of the rows long ago, so that they have expired.
-const PER_NOUN: [&str; 18] = [
+const PER_NOUN: [&str; 19] = [
     "organizations (id, name, plan, created_at) SELECT ID(n), 'Other', 'pro', NOW",
     "users (id, email, email_folded, name, password_hash, created_at)
         SELECT ID(n), 'p' || n || '@example.org', 'p' || n || '@example.org', 'P', '', NOW",
