@@ -52,7 +52,7 @@ struct Listed {
 impl Listed {
     /// Returns the value by which the activity log selects what its pipelines did.
     fn actor(&self) -> String {
-        key_actor(self.workload.id.0.into())
+        key_actor(self.workload.id)
     }
 }
 
@@ -132,7 +132,7 @@ pub(crate) async fn create(app: App, mut request: Request) -> ApiResult {
         let mut form = form.clone();
         check_scopes(&mut form, &SEVERAL)?;
         named::resolve_services(&app.store, tenant, &mut form, SERVICES, MAX_KEY_SERVICES).await?;
-        Ok::<_, StoreError>(form.create(FIELDS, now.into())?)
+        Ok::<_, StoreError>(form.create(FIELDS, now.into()).await?)
     };
     let new = match new.await {
         Ok(new) => new,
