@@ -527,3 +527,136 @@ fn shown(text: &str) -> String {
     let one_line = text.chars().filter(|c| !c.is_control());
     one_line.take(MAX_CLAIM_CHARS).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn claims(value: Value) -> Map<String, Value> {
+        value.as_object().cloned().unwrap_or_default()
+    }
+
+    #[test]
+    fn a_star_stands_for_any_characters() {
+        for (pattern, text, is_fit) in [
+            ("acme/shop", "acme/shop", true),
+            ("acme/shop", "acme/shop2", false),
+            ("acme/shop", "evil/acme/shop", false),
+            ("acme/*", "acme/shop", true),
+            ("acme/*", "acme/", true),
+            ("acme/*", "acme", false),
+            ("acme/*", "acmee/shop", false),
+            ("*", "", true),
+            ("*/shop", "acme/shop", true),
+            ("*/shop", "acme/shop/x", false),
+            ("refs/*/v*", "refs/tags/v1", true),
+            ("refs/*/v*", "refs/tags/1", false),
+            ("a*a", "a", false),
+            ("a*a", "aa", true),
+            ("a*b*c", "abc", true),
+            ("a*b*c", "acb", false),
+            ("a**c", "abc", true),
+            ("", "", true),
+            ("", "a", false),
+        ] {
+            assert_eq!(fits(pattern, text), is_fit, "{pattern} {text}");
+        }
+    }
+
+    #[test]
+    fn claims_of_all_types_are_compared_as_texts() {
+        let token = claims(json!({
+            "protected": true, "number": 7, "list": ["a", "b"], "object": { "a": 1 }, "none": null,
+        }));
+        for (claim, is_fit) in [
+            ("protected=true", true),
+            ("protected=false", false),
+            ("number=7", true),
+            ("list=b", true),
+            ("list=c", false),
+            ("object=*", false),
+            ("none=*", false),
+            ("missing=*", false),
+        ] {
+            let claim: ClaimPattern = claim.parse().unwrap();
+            assert_eq!(claim.matches(&token), is_fit, "{claim}");
+        }
+    }
+
+    #[test]
+    fn every_binding_is_found_for_the_tokens_that_fit() {
+        let token = claims(json!({
+            "repository": "acme/shop", "repository_owner": "acme", "sub": "repo:acme/shop:x",
+            "environment": "production", "repository_id": 42,
+        }));
+        let (issuer, audience) = (PUBLIC_ISSUERS[0], "https://changes.example");
+        let keys = LookupKey::of_token(issuer, audience, &token);
+        let found = |pattern: &str| {
+            let claims: Vec<ClaimPattern> =
+                pattern.split(' ').map(|one| one.parse().unwrap()).collect();
+            (
+                keys.contains(&LookupKey::of_binding(issuer, audience, &claims)),
+                keys.contains(&LookupKey::of_hints(issuer, audience, &claims)),
+            )
+        };
+        for (pattern, expected) in [
+            ("repository=acme/shop", (true, true)),
+            ("repository=acme/*", (true, true)),
+            ("repository=* sub=repo:acme/shop:*", (true, true)),
+            ("repository_owner=acme", (true, true)),
+            ("repository_id=42", (true, true)),
+            ("environment=production", (true, true)),
+            // Of the same owner: not found, but told why.
+            ("repository=acme/other", (false, true)),
+            ("repository=evil/shop", (false, false)),
+            ("repository=evil/*", (false, false)),
+            ("repository_owner=evil", (false, false)),
+        ] {
+            assert_eq!(found(pattern), expected, "{pattern}");
+        }
+        assert!(!keys.contains(&LookupKey::of_binding(issuer, "other", &[])));
+        // All tokens of an issuer of one's own are explained.
+        let own = LookupKey::of_token("https://own.example", audience, &token);
+        let other: ClaimPattern = "repository=evil/shop".parse().unwrap();
+        let hints = LookupKey::of_hints("https://own.example", audience, &[other]);
+        assert!(own.contains(&hints));
+    }
+
+    #[test]
+    fn the_run_is_read_from_the_tokens_of_each_system() {
+        let github = claims(json!({
+            "sub": "repo:acme/shop:ref:refs/heads/main", "repository": "acme/shop", "sha": "1a2b",
+            "ref": "refs/heads/main", "actor": "ada", "run_id": "7",
+        }));
+        let run = VerifiedRun::of(PUBLIC_ISSUERS[0], &github);
+        assert_eq!(run.name(&github), "github acme/shop");
+        assert_eq!(
+            run.run_url.as_deref(),
+            Some("https://github.com/acme/shop/actions/runs/7")
+        );
+        let run = VerifiedRun::of("https://ghe.example/_services/token", &github);
+        assert_eq!(
+            run.run_url.as_deref(),
+            Some("https://ghe.example/acme/shop/actions/runs/7")
+        );
+        assert_eq!(VerifiedRun::of("https://x.example", &github).run_url, None);
+        let gitlab = claims(json!({
+            "project_path": "acme/web/shop", "sha": "1a2b", "ref": "main", "user_login": "ada",
+            "job_id": "9", "pipeline_id": "8",
+        }));
+        let run = VerifiedRun::of("https://gitlab.example", &gitlab);
+        assert_eq!(run.name(&gitlab), "gitlab acme/web/shop");
+        assert_eq!(run.actor.as_deref(), Some("ada"));
+        assert_eq!(
+            run.run_url.as_deref(),
+            Some("https://gitlab.example/acme/web/shop/-/jobs/9")
+        );
+        let other = claims(json!({ "sub": "system:serviceaccount:shop:deployer\u{7}" }));
+        let run = VerifiedRun::of("https://k8s.example", &other);
+        assert_eq!(
+            run.name(&other),
+            "k8s.example system:serviceaccount:shop:deployer"
+        );
+    }
+}

@@ -73,10 +73,6 @@ const PER_NOUN: [&str; 19] = [
             NOW + CASE WHEN n % 3 = 0 THEN 0 ELSE 99999999 END, 0, 0",
     "api_keys (id, organization_id, name, key_hash, masked, permissions, created_at)
         SELECT ID(n), ORG, 'key ' || n, HASH(n), '', '{\"scopes\":[\"read\"]}', NOW",
-    "workloads (id, organization_id, name, name_folded, issuer, audience, claims, is_insecure,
-            lookup, hint_lookup, permissions, created_by, created_at)
-        SELECT ID(n), ORG, 'workload ' || n, 'workload ' || n, 'https://i.example', 'a', '[]', 0,
-            ID(n), ID(n), '{\"scopes\":[\"read\"]}', 'P', NOW",
     // Some should have been heard, some have been missed.
     "rhythms (organization_id, id, is_key, last_seen_at, rhythm, expected_by, is_missed, gaps)
         SELECT ORG, ID(n), 1, NOW - n, EMPTY,
@@ -91,6 +87,10 @@ const PER_NOUN: [&str; 19] = [
     "sources (organization_id, id, kind, name, name_folded, token_hash, settings, created_at,
             created_by)
         SELECT ID(n), ID(n), 'github', 'GitHub', 'github', HASH(n), '{}', NOW, 'P'",
+    "workloads (id, organization_id, name, name_folded, issuer, audience, claims, is_insecure,
+            lookup, hint_lookup, permissions, created_by, created_at)
+        SELECT ID(n), ID(n), 'workload ' || n, 'workload ' || n, 'https://i.example', 'a', '[]', 0,
+            ID(n), ID(n), '{\"scopes\":[\"read\"]}', 'P', NOW",
     "activity_actors (organization_id, actor_key, actor_name)
         SELECT ORG, 'API key: key ' || n, 'API key: key ' || n",
     "activity (organization_id, id, actor_id, actor_name, action, resource_type, resource_id,
