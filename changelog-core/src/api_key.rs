@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::change::{AuthorType, ServiceRef};
+use crate::change::ServiceRef;
 use crate::host::Environment;
 use crate::ids::{ApiKeyId, OrganizationId};
 use crate::input::{Input, ObjectReader};
@@ -95,9 +95,6 @@ pub struct ApiKey {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct KeyInfo {
-    /// Whether it is a key (`api_key`) or the token of a pipeline (`workload`).
-    #[serde(rename = "type", default = "of_key")]
-    pub kind: AuthorType,
     /// The id of the key or of the workload identity.
     pub id: ApiKeyId,
     /// The name chosen at creation.
@@ -125,10 +122,6 @@ pub struct KeyInfo {
     pub environments: Vec<Environment>,
     /// The services that the key may record changes of; empty when there is no limit.
     pub services: Vec<ServiceRef>,
-}
-
-fn of_key() -> AuthorType {
-    AuthorType::ApiKey
 }
 
 /// The organization of a key.

@@ -376,8 +376,9 @@ fn is_valid(owner: &KeyOwner, now: Timestamp) -> bool {
 
 fn unauthorized(request: &Request) -> ApiError {
     let headers = &request.headers;
+    // The token of a pipeline is; what this request has there is none.
     let hint = if headers.contains_key(header::AUTHORIZATION) && !headers.contains_key(API_KEY) {
-        "; in Authorization, only the id token of a pipeline is read"
+        "; Authorization is not read"
     } else {
         ""
     };

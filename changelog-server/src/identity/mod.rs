@@ -130,10 +130,10 @@ impl Identity {
         token::check_length(token)?;
         let hash: TokenHash = Sha256::digest(token).into();
         if let Some(signed) = self.0.signed.get(&hash) {
+            self.check_claims(&signed.claims, issuer, expected)?;
             let id = signed.claims.key_id();
             let provider = self.provider_with(issuer, |now| now.has_key(id)).await?;
             if Arc::ptr_eq(&provider, &signed.provider) {
-                self.check_claims(&signed.claims, issuer, expected)?;
                 return Ok(signed.claims);
             }
         }

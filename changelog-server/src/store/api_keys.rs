@@ -4,9 +4,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use changelog_core::{
-    Action, ApiKey, ApiKeyId, AuthorType, CreatedApiKey, KeyInfo, NewApiKey, OrganizationId,
-    OrganizationRef, Permissions, Plan, ResourceType, Service, ServiceId, ServiceRef, Timestamp,
-    api_key,
+    Action, ApiKey, ApiKeyId, CreatedApiKey, KeyInfo, NewApiKey, OrganizationId, OrganizationRef,
+    Permissions, Plan, ResourceType, Service, ServiceId, ServiceRef, Timestamp, api_key,
 };
 use chrono::{DateTime, Utc};
 use rand::distr::{Alphanumeric, SampleString};
@@ -218,7 +217,6 @@ impl Database {
         let services = self.services_of(tenant, &key.permissions.service_ids);
         let services = services.await?;
         Ok(KeyInfo {
-            kind: AuthorType::ApiKey,
             verified: None,
             id: key.id,
             name: key.name,

@@ -7,9 +7,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use changelog_core::{
-    Action, AuthorType, ClaimPattern, KeyInfo, LookupKey, NewWorkload, OrganizationId,
-    OrganizationRef, Permissions, Plan, RefusedToken, ResourceType, Timestamp, Workload,
-    WorkloadId,
+    Action, ClaimPattern, KeyInfo, LookupKey, NewWorkload, OrganizationId, OrganizationRef,
+    Permissions, Plan, RefusedToken, ResourceType, Timestamp, Workload, WorkloadId,
 };
 use chrono::{DateTime, Utc};
 use serde_json::{Map, Value, json};
@@ -234,7 +233,6 @@ impl Database {
         let services = self.services_of(tenant, &workload.permissions.service_ids);
         let services = services.await?;
         Ok(KeyInfo {
-            kind: AuthorType::Workload,
             id: workload.id.0.into(),
             name: workload.name,
             verified: Some(Box::new((*pipeline.run).clone())),
