@@ -1,5 +1,6 @@
 //! The client and its builder.
 
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime};
 use std::{env, fmt, fs};
 
@@ -15,6 +16,7 @@ use crate::catalog::Catalog;
 use crate::changes::Changes;
 use crate::error::Error;
 use crate::hosts::Hosts;
+use crate::id_token::{IdToken, IdTokenSource};
 use crate::incidents::Incidents;
 use crate::mode::{Async, Mode, Sender};
 use crate::request::ApiRequest;
@@ -193,6 +195,7 @@ impl<M> fmt::Debug for Client<M> {
 pub struct ClientBuilder {
     url: String,
     api_key: Option<SecretString>,
+    id_token: Option<IdTokenSource>,
     http: Option<reqwest::Client>,
     /// PEM.
     root_certificates: Vec<u8>,
@@ -208,6 +211,7 @@ impl Default for ClientBuilder {
         Self {
             url: String::new(),
             api_key: None,
+            id_token: None,
             http: None,
             root_certificates: Vec::new(),
             user_agent: concat!("changelog-client/", env!("CARGO_PKG_VERSION")).to_owned(),
@@ -221,9 +225,9 @@ impl Default for ClientBuilder {
 
 impl ClientBuilder {
     /// Returns a builder with the settings of environment variables: the URL of
-    /// `CHLOG_URL`, and the API key of `CHLOG_API_KEY`, or else of the file that
-    /// `CHLOG_API_KEY_FILE` names. Empty variables count as not set. The command `chlog`
-    /// reads the same variables.
+    /// `CHLOG_URL`; the id token of the job ([`IdTokenSource::from_env`]); and the API key of
+    /// `CHLOG_API_KEY`, or else of the file that `CHLOG_API_KEY_FILE` names. Empty variables
+    /// count as not set. The command `chlog` reads the same variables.
     ///
     /// # Errors
     /// [`Error::Builder`] if `CHLOG_URL` is not set, or the file cannot be read.
@@ -235,7 +239,8 @@ impl ClientBuilder {
         let Some(url) = variable(URL_VARIABLE) else {
             return Err(Error::Builder(format!("{URL_VARIABLE} is not set")));
         };
-        let builder = Self::default().url(url);
+        let mut builder = Self::default().url(url);
+        builder.id_token = IdTokenSource::from_variables(&variable);
         if let Some(key) = variable(KEY_VARIABLE) {
             return Ok(builder.api_key(key));
         }
@@ -259,6 +264,14 @@ impl ClientBuilder {
     /// [`Client::probe`] need one.
     pub fn api_key(mut self, key: impl Into<SecretString>) -> Self {
         self.api_key = Some(key.into());
+        self
+    }
+
+    /// Sends the id token of a pipeline's job, for the audience of the URL, instead of an API
+    /// key. If there is a key too, it is sent when the service does not accept the token, or
+    /// none can be had.
+    pub fn id_token(mut self, source: IdTokenSource) -> Self {
+        self.id_token = Some(source);
         self
     }
 
@@ -332,8 +345,12 @@ impl ClientBuilder {
                 .build()
                 .map_err(|error| Error::Builder(reqwest_error::with_causes(&error)))?,
         };
+        let audience = base_url.as_url().as_str().trim_end_matches('/').to_owned();
+        let id_token = self.id_token.map(|source| IdToken::new(source, audience));
         let transport = Transport::new(Settings {
             http,
+            id_token,
+            is_token_refused: AtomicBool::new(false),
             base_url,
             api_key,
             attempt_timeout: self.attempt_timeout,

@@ -41,6 +41,8 @@
 //! - **Newer services.** An enum value that this version does not know, such as a
 //!   new status, is decoded as `Unknown`.
 //! - **Blocking.** The feature `blocking` adds `blocking::Client`.
+//! - **Pipelines without keys.** [`ClientBuilder::id_token`] sends a token that the CI system
+//!   signs for the job, and gets another one before it expires.
 //! - **The API key** is not shown by `Debug`, and redirects, which could send it to
 //!   another server, are not followed.
 
@@ -52,6 +54,7 @@ mod changes;
 mod client;
 mod error;
 mod hosts;
+mod id_token;
 mod incidents;
 mod mcp;
 mod mode;
@@ -86,6 +89,7 @@ pub use error::{
 };
 pub use hosts::Hosts;
 pub use http::Method;
+pub use id_token::{IdTokenSource, claims_of};
 pub use incidents::{
     Incidents, ListIncidents, OpenIncident, UpdateIncident, WatchIncidents, WatchedIncident,
 };

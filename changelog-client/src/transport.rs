@@ -1,17 +1,19 @@
 //! Sends requests: attempts, timeouts and retries.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
 use changelog_core::{Data, headers};
-use http::header::{ACCEPT, CONTENT_TYPE};
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::base_url::BaseUrl;
 use crate::error::{Error, TransportError, TransportErrorKind};
+use crate::id_token::IdToken;
 use crate::request::ApiRequest;
 use crate::reqwest_error::convert;
 use crate::response::{ApiResponse, has_media_type};
@@ -39,6 +41,10 @@ pub(crate) struct Settings {
     pub(crate) base_url: BaseUrl,
     /// Marked as sensitive, so that `Debug` does not show it.
     pub(crate) api_key: Option<HeaderValue>,
+    /// The token of a pipeline's job, which is sent instead of the key.
+    pub(crate) id_token: Option<IdToken>,
+    /// Whether the service has not accepted the token, so that the key is sent.
+    pub(crate) is_token_refused: AtomicBool,
     /// Limits one attempt.
     pub(crate) attempt_timeout: Duration,
     /// Limits all attempts of a request and the delays between them.
@@ -115,8 +121,8 @@ impl Transport {
     ) -> Result<(T, HeaderMap), Error> {
         let limit = limit.min(self.0.attempt_timeout);
         let exchange = async {
-            let request = self.prepare(request, "application/json, application/problem+json")?;
-            let response = request.send().await.map_err(|error| self.convert(error))?;
+            let accept = "application/json, application/problem+json";
+            let response = self.exchange(request, accept).await?;
             self.read(response).await
         };
         let begun = Instant::now();
@@ -140,8 +146,8 @@ impl Transport {
     pub(crate) async fn open_stream(&self, request: &ApiRequest) -> Result<ByteStream, Error> {
         let limit = self.0.attempt_timeout;
         let open = async {
-            let request = self.prepare(request, "text/event-stream, application/problem+json")?;
-            let response = request.send().await.map_err(|error| self.convert(error))?;
+            let accept = "text/event-stream, application/problem+json";
+            let response = self.exchange(request, accept).await?;
             if !response.status().is_success() {
                 return Err(self.read(response).await?.into_error());
             }
@@ -197,6 +203,44 @@ impl Transport {
         convert(error, &self.0.base_url)
     }
 
+    /// Sends a request: with the token of the job, or with the key if there is no token or the
+    /// service does not accept it.
+    async fn exchange(
+        &self,
+        request: &ApiRequest,
+        accept: &'static str,
+    ) -> Result<reqwest::Response, Error> {
+        let settings = &*self.0;
+        let key = settings.api_key.as_ref();
+        let send = async |name: HeaderName, value: Option<&HeaderValue>| {
+            let mut prepared = self.prepare(request, accept)?;
+            if let Some(value) = value {
+                prepared = prepared.header(name, value);
+            }
+            prepared.send().await.map_err(|error| self.convert(error))
+        };
+        let is_refused = || settings.is_token_refused.load(Ordering::Relaxed);
+        if request.needs_api_key
+            && let Some(id_token) = &settings.id_token
+            && !(key.is_some() && is_refused())
+        {
+            match id_token.header().await {
+                Ok(token) => {
+                    let response = send(AUTHORIZATION, Some(&token)).await?;
+                    if key.is_none() || response.status() != StatusCode::UNAUTHORIZED {
+                        return Ok(response);
+                    }
+                    tracing::debug!("the id token was not accepted; the API key is sent");
+                }
+                Err(error) if key.is_none() => return Err(error),
+                Err(error) => tracing::debug!("{error}; the API key is sent"),
+            }
+            settings.is_token_refused.store(true, Ordering::Relaxed);
+        }
+        let key = key.filter(|_| request.needs_api_key);
+        send(HeaderName::from_static(headers::API_KEY), key).await
+    }
+
     /// Adds the URL, the headers and the body.
     fn prepare(
         &self,
@@ -214,9 +258,6 @@ impl Transport {
             .http
             .request(request.method.clone(), url)
             .header(ACCEPT, accept);
-        if let Some(key) = settings.api_key.as_ref().filter(|_| request.needs_api_key) {
-            builder = builder.header(headers::API_KEY, key);
-        }
         if let Some(key) = &request.idempotency_key {
             builder = builder.header(headers::IDEMPOTENCY_KEY, key);
         }

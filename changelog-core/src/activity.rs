@@ -21,6 +21,8 @@ pub const OPERATOR: &str = "Operator";
 pub const SERVICE: &str = "Change log";
 /// What the name of an API key follows in the activity log.
 pub const API_KEY_PREFIX: &str = "API key: ";
+/// What the name of a pipeline follows in the activity log.
+pub const PIPELINE_PREFIX: &str = "Pipeline: ";
 /// What the name of a source follows in the activity log.
 pub const SOURCE_PREFIX: &str = "Source: ";
 
@@ -77,6 +79,8 @@ wire_enum! {
         Source = "source",
         /// Incidents opened, changed or resolved, and their causes marked.
         Incident = "incident",
+        /// Workload identities created or deleted.
+        Workload = "workload",
     }
 }
 

@@ -12,6 +12,7 @@ use crate::permissions::{Permissions, Scope};
 use crate::problem::{ViolationCode, Violations};
 use crate::rules::{self, TextKind};
 use crate::time::Timestamp;
+use crate::workload::VerifiedRun;
 
 /// The prefix of every key, by which secret scanners recognize it.
 pub const PREFIX: &str = "chlog_";
@@ -89,16 +90,20 @@ pub struct ApiKey {
     pub permissions: Permissions,
 }
 
-/// The key that a request carries: the response to `GET /api/key`.
+/// The key, or the token of a pipeline, that a request carries: the response to
+/// `GET /api/key`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct KeyInfo {
-    /// The id of the key.
+    /// The id of the key or of the workload identity.
     pub id: ApiKeyId,
     /// The name chosen at creation.
     #[cfg_attr(feature = "openapi", schema(example = "terraform"))]
     pub name: String,
-    /// The masked key: its prefix and last four characters.
+    /// What the token of a pipeline says of its run; absent for a key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verified: Option<Box<VerifiedRun>>,
+    /// The masked key: its prefix and last four characters; `id token` for a token.
     #[cfg_attr(feature = "openapi", schema(example = "chlog_…4f2a"))]
     pub masked: String,
     /// The organization that the key acts for.
@@ -107,7 +112,7 @@ pub struct KeyInfo {
     pub plan: Plan,
     /// The time of creation.
     pub created_at: Timestamp,
-    /// The time at which the key expires.
+    /// The time at which the key or the token expires.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub expires_at: Option<Timestamp>,
     /// What the key may do: `read` everything, `record` changes, and `admin`: create and

@@ -28,6 +28,7 @@ use crate::service::Service;
 use crate::source::SourceRef;
 use crate::time::Timestamp;
 use crate::wire_enum::wire_enum;
+use crate::workload::VerifiedRun;
 
 pub use agent::{Agent, AgentMode};
 pub use author::{Author, AuthorType};
@@ -235,6 +236,17 @@ impl Change {
     /// started, or else the time for which it was recorded.
     pub fn effective_at(&self) -> Timestamp {
         self.started_at.unwrap_or(self.occurred_at)
+    }
+
+    /// Returns what the token of the pipeline that recorded the change says of its run.
+    pub fn verified_run(&self) -> Option<&VerifiedRun> {
+        self.created_by.as_ref()?.verified.as_deref()
+    }
+
+    /// Returns whether the token of the pipeline says that this person has started the run.
+    pub fn is_verified_actor(&self, name: &str) -> bool {
+        let run = self.verified_run();
+        run.is_some_and(|run| run.actor.as_deref() == Some(name))
     }
 
     /// Returns the place of the change in lists, to continue after it.

@@ -1,5 +1,7 @@
 //! The names of the API's HTTP headers, in lower case.
 
+/// Chooses the organization of a token that fits workload identities of several.
+pub const ORGANIZATION_ID: &str = "x-organization-id";
 /// The request header that carries the API key.
 pub const API_KEY: &str = "x-api-key";
 /// The request header that names a create, so that it can be repeated safely.

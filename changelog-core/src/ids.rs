@@ -107,6 +107,10 @@ id! {
     ApiKeyId
 }
 id! {
+    /// The id of a workload identity.
+    WorkloadId
+}
+id! {
     /// The id of a user.
     UserId
 }

@@ -22,6 +22,7 @@ pub mod host;
 pub mod ids;
 pub mod incident;
 pub mod input;
+pub mod issuer;
 pub mod limits;
 pub mod list;
 pub mod membership;
@@ -42,6 +43,7 @@ pub mod text;
 pub mod time;
 pub mod user;
 mod wire_enum;
+pub mod workload;
 pub mod written_time;
 
 pub use activity::{
@@ -67,7 +69,7 @@ pub use health::{DbStatus, Health, HealthStatus};
 pub use host::{Environment, Host, HostPatch, NewHost, Platform};
 pub use ids::{
     ActivityId, ApiKeyId, ChangeId, ConnectionId, HostId, IncidentId, InvitationId, OrganizationId,
-    ServiceId, SourceEventId, SourceId, UserId,
+    ServiceId, SourceEventId, SourceId, UserId, WorkloadId,
 };
 pub use incident::{
     Cause, CauseInput, Incident, IncidentFilter, IncidentPatch, IncidentStatus, IncidentSuspect,
@@ -88,3 +90,4 @@ pub use source::{
 pub use subscription::{MailMode, Subscription, SubscriptionOptions};
 pub use time::Timestamp;
 pub use user::{Credentials, OwnerInput, User, UserInput};
+pub use workload::{ClaimPattern, LookupKey, NewWorkload, RefusedToken, VerifiedRun, Workload};

@@ -29,6 +29,14 @@ pub const MAX_LINKS: usize = 10;
 pub const MAX_TOKEN_CHARS: usize = 1_000;
 /// The most values of one condition of a connection's filter.
 pub const MAX_FILTER_VALUES: usize = 50;
+/// The longest URL of an issuer of tokens, in characters.
+pub const MAX_ISSUER_CHARS: usize = 512;
+/// The longest audience of a token, in characters.
+pub const MAX_AUDIENCE_CHARS: usize = 512;
+/// The most claims that a workload identity has.
+pub const MAX_CLAIMS: usize = 20;
+/// The longest claim of a workload identity, in characters.
+pub const MAX_CLAIM_CHARS: usize = 512;
 /// The most services that a key may be limited to.
 pub const MAX_KEY_SERVICES: usize = 50;
 

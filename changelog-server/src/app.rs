@@ -10,6 +10,7 @@ use chrono::{DateTime, Utc};
 use crate::change_streams::ChangeStreams;
 use crate::clock::Clock;
 use crate::config::Settings;
+use crate::identity::Identity;
 use crate::integrations::Integrations;
 use crate::integrations::http::ReceiverClient;
 use crate::last_used::LastUsed;
@@ -51,6 +52,8 @@ pub struct Parts {
     pub memory: ResponseMemory,
     /// What connections to receivers need.
     pub integrations: Integrations,
+    /// What checks the tokens of identity providers.
+    pub identity: Identity,
     /// The password hasher.
     pub passwords: Passwords,
     /// What sends mails; `None` if no mail server is configured.
@@ -78,6 +81,7 @@ impl App {
             .map_or(response_memory::DEFAULT_MIB, NonZeroU32::get);
         let memory = ResponseMemory::new(mebibytes);
         let store = store.with_quotas((&settings.quotas).into());
+        let receivers = ReceiverClient::new(settings.receivers.networks.clone());
         Self(Arc::new(Parts {
             readiness: Readiness::default(),
             metrics: Metrics::new(&store),
@@ -92,10 +96,8 @@ impl App {
             memory,
             last_used: LastUsed::default(),
             passwords: Passwords::new(),
-            integrations: Integrations::new(
-                secrets,
-                ReceiverClient::new(settings.receivers.networks.clone()),
-            ),
+            identity: Identity::new(receivers.clone(), clock.clone()),
+            integrations: Integrations::new(secrets, receivers),
             markdown: Markdown::new(),
             store,
             clock,

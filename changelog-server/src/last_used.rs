@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use changelog_core::{ApiKeyId, Timestamp};
+use changelog_core::{ApiKeyId, Timestamp, Workload};
 use chrono::TimeDelta;
 use tokio::sync::Notify;
 use uuid::Uuid;
@@ -53,6 +53,23 @@ impl LastUsed {
     pub(crate) fn note_key(&self, key: ApiKeyId, recorded: Option<Timestamp>, now: Timestamp) {
         if is_due(recorded, now) {
             self.lock().keys.insert(key, now);
+            self.has_uses.notify_one();
+        }
+    }
+
+    /// Notes that a workload identity was used now, unless its recorded last use is recent.
+    pub(crate) fn note_workload(&self, workload: &Workload, now: Timestamp) {
+        if is_due(workload.last_used_at, now) {
+            self.lock().workloads.insert(workload.id, now);
+            self.has_uses.notify_one();
+        }
+    }
+
+    /// Notes why a token did not fit a workload identity, unless that was recorded recently.
+    pub(crate) fn note_refusal(&self, workload: &Workload, reason: String, now: Timestamp) {
+        let recorded = workload.last_refusal.as_ref().map(|refusal| refusal.at);
+        if is_due(recorded, now) {
+            self.lock().refusals.insert(workload.id, (now, reason));
             self.has_uses.notify_one();
         }
     }

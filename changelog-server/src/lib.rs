@@ -15,6 +15,7 @@ mod coverage;
 mod dashboard;
 mod findings;
 mod format;
+pub mod identity;
 mod ingest;
 pub mod integrations;
 mod last_used;

@@ -34,6 +34,7 @@ mod one_millisecond;
 mod openapi;
 mod openapi_tools;
 mod organization_quotas;
+mod pipelines;
 mod problems;
 mod scopes;
 mod sdk;

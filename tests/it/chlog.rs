@@ -8,6 +8,7 @@ mod doctor;
 mod edit;
 mod export;
 mod hostile_repository;
+mod id_token;
 mod import;
 mod import_formats;
 mod import_git;

@@ -37,6 +37,7 @@ mod sources;
 mod subscriptions;
 mod upcoming;
 mod without_scripts;
+mod workloads;
 
 use changelog_tests::chromium::Chromium;
 use changelog_tests::{Organization, TestApp, TestClient, form, send, text};
@@ -120,6 +121,7 @@ struct Resources {
     host: String,
     incident: String,
     key: String,
+    workload: String,
     member: String,
     invitation: String,
     view: String,
@@ -177,6 +179,18 @@ impl Resources {
         let answer = owner.post_form("/settings/integrations", &connection).await;
         answer.is(200);
         let connection = between(&answer.text, "action=\"/settings/integrations/", "/").to_owned();
+        let workload = [
+            ("name", format!("Workload of {name}")),
+            ("issuer", "https://issuer.invalid".to_owned()),
+            ("audience", app.url()),
+            ("claims", "sub=shop".to_owned()),
+        ];
+        let workload = workload
+            .each_ref()
+            .map(|(field, value)| (*field, value.as_str()));
+        let answer = owner.post_form("/settings/workloads", &workload).await;
+        answer.is(200);
+        let workload = between(&answer.text, "action=\"/settings/workloads/", "/").to_owned();
         let source = [("kind", "generic"), ("name", &format!("Source of {name}"))];
         let made = sources::make(app, &owner, &source).await;
         let body = json!({ "title": format!("Deploy of {name}"), "list": [1, 2] });
@@ -185,6 +199,7 @@ impl Resources {
         let request = sources::newest_request(&page, &made.page).to_owned();
         let (_, source) = made.page.rsplit_once('/').expect("an id");
         Self {
+            workload,
             change,
             service,
             host,

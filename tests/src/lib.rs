@@ -19,6 +19,7 @@ pub mod event_stream;
 pub mod faulty_proxy;
 mod holding_proxy;
 pub mod installed;
+pub mod issuer;
 pub mod openapi;
 pub mod pgbouncer;
 pub mod postgres;

@@ -15,7 +15,7 @@ use crate::base::text::one_line;
 use crate::environment::app::{App, no_url, unknown_profile};
 use crate::environment::config::DEFAULT_PROFILE;
 use crate::environment::config_files::set_profile;
-use crate::environment::credentials::StoredKey;
+use crate::environment::credentials::{Credential, StoredKey};
 use crate::environment::sourced::Sourced;
 use crate::input::message::prompts::prompt_failure;
 use crate::output::fitted::{Cell, Kind};
@@ -168,11 +168,17 @@ fn read_key() -> Outcome<String> {
 async fn status(mut app: App) -> Outcome {
     let url = app.url()?.clone();
     let profile = app.config.profile.clone();
-    let Some(Sourced { value: key, source }) = app.key()? else {
-        return Err(app.missing_key()?);
+    let (masked, source, client) = match app.required_credential()? {
+        Credential::Key(Sourced { value: key, source }) => {
+            let masked = mask(key.expose_secret());
+            (masked, source, app.client_for(&url.value, Some(key))?)
+        }
+        Credential::Token(source) => {
+            let name = source.name();
+            ("id token".to_owned(), name, app.token_client(source)?)
+        }
     };
-    let masked = mask(key.expose_secret());
-    let result = app.client_for(&url.value, Some(key))?.key().await;
+    let result = client.key().await;
     let verdict = match result.as_ref().map_err(Error::kind) {
         Ok(_) => "accepted",
         Err(Some(ErrorKind::Unauthorized)) => "not accepted",

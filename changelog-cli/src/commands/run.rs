@@ -19,7 +19,7 @@ use crate::base::text::{controls_to_spaces, shorten};
 use crate::base::time;
 use crate::environment::app::App;
 use crate::environment::context::{Context, ContextArgs};
-use crate::environment::credentials::{KEY_FILE_VARIABLE, KEY_REMOVED_VARIABLE, KEY_VARIABLE};
+use crate::environment::credentials::{KEY_REMOVED_VARIABLE, SECRET_VARIABLES};
 use crate::input::command_words::command_words;
 use crate::input::flags::{ChangeFields, risk, title_help};
 use crate::recording::draft::{Draft, Progress};
@@ -247,11 +247,13 @@ fn command(args: &RunArgs, id: Option<ChangeId>) -> Command {
     let mut command = Command::new(&args.command[0]);
     command.args(&args.command[1..]);
     if !args.pass_key {
-        let names = [KEY_VARIABLE, KEY_FILE_VARIABLE];
-        if names.iter().any(|name| std::env::var_os(name).is_some()) {
+        if SECRET_VARIABLES
+            .iter()
+            .any(|name| std::env::var_os(name).is_some())
+        {
             command.env(KEY_REMOVED_VARIABLE, "1");
         }
-        for name in names {
+        for name in SECRET_VARIABLES {
             command.env_remove(name);
         }
     }

@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use std::sync::Once;
 use std::time::Duration;
 
-use changelog_client::{Client, ClientBuilder, RetryPolicy};
+use changelog_client::{Client, ClientBuilder, IdTokenSource, RetryPolicy};
 use changelog_core::api_key::is_well_formed;
 use secrecy::{ExposeSecret, SecretString};
 use tokio::time::timeout;
 
 use super::config::{Config, Overrides};
-use super::credentials::{self, Credentials};
+use super::credentials::{self, Credential, Credentials};
 use super::global::Global;
 use super::sourced::Sourced;
 use crate::base::failure::{Cause, Failure, Outcome, warn};
@@ -85,6 +85,22 @@ impl App {
         self.key()?.map_or_else(|| Err(self.missing_key()?), Ok)
     }
 
+    /// Returns by what requests to the server's URL are authenticated: the id token of the job,
+    /// or else a key; or the failure that explains how to set one.
+    pub(crate) fn required_credential(&self) -> Outcome<Credential> {
+        match self.id_token()? {
+            Some(source) => Ok(Credential::Token(source)),
+            None => Ok(Credential::Key(self.required_key()?)),
+        }
+    }
+
+    /// Returns where the job of a pipeline has its id token from.
+    pub(crate) fn id_token(&self) -> Outcome<Option<IdTokenSource>> {
+        // An error in the URL is reported first.
+        self.url()?;
+        Ok(credentials::id_token(self.config.key_order))
+    }
+
     /// Returns the failure that explains how to set a key.
     pub(crate) fn missing_key(&self) -> Outcome<Failure> {
         let Config {
@@ -127,8 +143,15 @@ impl App {
         if let Some(client) = cell.get() {
             return Ok(client.clone());
         }
-        let key = self.required_key()?;
-        if !is_well_formed(key.value.expose_secret()) {
+        let id_token = self.id_token()?;
+        // With a token, a key is used only if the token is not accepted.
+        let key = match id_token {
+            Some(_) => self.key()?,
+            None => Some(self.required_key()?),
+        };
+        if let Some(key) = &key
+            && !is_well_formed(key.value.expose_secret())
+        {
             static WARNED: Once = Once::new();
             WARNED.call_once(|| {
                 warn(&format!(
@@ -137,7 +160,11 @@ impl App {
                 ));
             });
         }
-        let client = configure(self.builder(&self.url()?.value, Some(key.value))?).build()?;
+        let mut builder = self.builder(&self.url()?.value, key.map(|key| key.value))?;
+        if let Some(source) = id_token {
+            builder = builder.id_token(source);
+        }
+        let client = configure(builder).build()?;
         Ok(cell.get_or_init(|| client).clone())
     }
 
@@ -146,12 +173,23 @@ impl App {
         self.client_for(&self.url()?.value, None)
     }
 
+    /// Returns a client that has only the id token of the job.
+    pub(crate) fn token_client(&self, source: IdTokenSource) -> Outcome<Client> {
+        let builder = self.builder(&self.url()?.value, None)?;
+        Ok(builder.id_token(source).build()?)
+    }
+
     /// Adds to a failure where the wrong setting probably is.
     pub(crate) fn explain(&self, failure: Failure) -> Failure {
         if failure.cause == Cause::Unauthorized
-            && let Ok(Some(key)) = self.key()
+            && let Ok(credential) = self.required_credential()
         {
-            return failure.line(format!("the key is from {}", key.source));
+            return match credential {
+                Credential::Key(key) => failure.line(format!("the key is from {}", key.source)),
+                Credential::Token(source) => failure
+                    .line(format!("the id token is from {}", source.name()))
+                    .hint("`chlog doctor` shows what the token claims"),
+            };
         }
         match &self.config.url {
             Some(url) if url.value.trim_end_matches('/').ends_with("/api") => {

@@ -1,4 +1,5 @@
-//! API keys: from the environment, or stored by `chlog auth login`.
+//! By what requests are authenticated: the id token of a pipeline's job, or API keys, from the
+//! environment or stored by `chlog auth login`.
 //!
 //! Stored keys are in a file of their own that only its owner can read. Each is
 //! stored with its server's URL and is sent nowhere else, whatever `--url` is.
@@ -7,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use changelog_client::IdTokenSource;
 use changelog_core::api_key::mask;
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
@@ -20,6 +22,17 @@ use crate::base::private_fs;
 pub(crate) const KEY_VARIABLE: &str = "CHLOG_API_KEY";
 /// The variable that names the file that holds the key.
 pub(crate) const KEY_FILE_VARIABLE: &str = "CHLOG_API_KEY_FILE";
+/// The variable that holds the id token of a pipeline's job.
+const TOKEN_VARIABLE: &str = "CHLOG_ID_TOKEN";
+/// The variable that names the file that holds it.
+const TOKEN_FILE_VARIABLE: &str = "CHLOG_ID_TOKEN_FILE";
+/// The variables with secrets of `chlog`, which commands that it starts do not get.
+pub(crate) const SECRET_VARIABLES: [&str; 4] = [
+    KEY_VARIABLE,
+    KEY_FILE_VARIABLE,
+    TOKEN_VARIABLE,
+    TOKEN_FILE_VARIABLE,
+];
 /// Set for a command from whose environment `chlog run` has removed the key.
 pub(crate) const KEY_REMOVED_VARIABLE: &str = "CHLOG_RUN";
 
@@ -35,6 +48,38 @@ pub(crate) enum KeyOrder {
     /// Only the stored key: the URL is that of a profile that was chosen by a flag, and
     /// the key of the environment was not given for it.
     OnlyStored,
+}
+
+/// By what requests are authenticated.
+#[derive(Clone, Debug)]
+pub(crate) enum Credential {
+    /// An API key.
+    Key(Sourced<SecretString>),
+    /// The id token of a pipeline's job, of which there may be another one for each command.
+    Token(IdTokenSource),
+}
+
+impl Credential {
+    /// Returns a secret text that stays the same for all commands with this credential.
+    pub(crate) fn identity(&self) -> String {
+        match self {
+            Self::Key(key) => key.value.expose_secret().to_owned(),
+            Self::Token(source) => {
+                let names = ["GITHUB_REPOSITORY", "CI_PROJECT_PATH"];
+                let repository = names.into_iter().find_map(variable);
+                format!("{} {}", source.name(), repository.unwrap_or_default())
+            }
+        }
+    }
+}
+
+/// Finds the id token of a pipeline's job for a URL. One that was made before for some audience
+/// is not sent to the server of a profile that was chosen by a flag; GitHub Actions makes one
+/// for the URL.
+pub(crate) fn id_token(order: KeyOrder) -> Option<IdTokenSource> {
+    let source = IdTokenSource::from_env()?;
+    let is_for_any_url = matches!(source, IdTokenSource::GithubActions { .. });
+    (is_for_any_url || order != KeyOrder::OnlyStored).then_some(source)
 }
 
 /// A stored key and the URL that it may be sent to.
@@ -250,7 +295,8 @@ pub(crate) fn missing(
     }
     failure.hint(format!(
         "set {KEY_VARIABLE} or {KEY_FILE_VARIABLE}, or store a key with `chlog auth login`; \
-         keys are created in the dashboard under API keys"
+         keys are created in the dashboard under API keys. A pipeline needs none: give its job \
+         an id token (docs/pipelines-without-keys.md)"
     ))
 }
 

@@ -12,7 +12,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Instant;
 
-use super::credentials::{KEY_FILE_VARIABLE, KEY_VARIABLE};
+use super::credentials::SECRET_VARIABLES;
 use crate::base::failure::{Exit, Failure, Outcome};
 
 /// Settings that override those of the repository and of the user.
@@ -59,9 +59,10 @@ fn command(arguments: &[&str]) -> Command {
         .args(arguments)
         .envs(ENVIRONMENT)
         .env_remove("GIT_EXTERNAL_DIFF")
-        .env_remove(KEY_VARIABLE)
-        .env_remove(KEY_FILE_VARIABLE)
         .stdin(Stdio::null());
+    for name in SECRET_VARIABLES {
+        command.env_remove(name);
+    }
     command
 }
 

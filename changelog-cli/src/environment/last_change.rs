@@ -7,8 +7,6 @@
 use std::fs;
 use std::path::PathBuf;
 
-use secrecy::ExposeSecret;
-
 use super::app::App;
 use super::dirs;
 use crate::base::failure::Outcome;
@@ -38,7 +36,7 @@ pub(crate) fn last(app: &App) -> Outcome<Option<String>> {
 
 fn path(app: &App) -> Outcome<Option<PathBuf>> {
     let url = app.url()?.value.trim().trim_end_matches('/').to_owned();
-    let key = app.required_key()?.value;
-    let name = sha256_hex(&format!("{url}\n{}", key.expose_secret()), DIGEST_DIGITS);
+    let identity = app.required_credential()?.identity();
+    let name = sha256_hex(&format!("{url}\n{identity}"), DIGEST_DIGITS);
     Ok(dirs::state().map(|state| state.join("last").join(name)))
 }

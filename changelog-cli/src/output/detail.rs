@@ -5,7 +5,9 @@ use std::fmt::Write;
 use anstyle::Style;
 use changelog_core::change::fields::long_texts;
 use changelog_core::text::printable;
-use changelog_core::{Agent, Author, AuthorType, Change, Environment, Host, Service, Timestamp};
+use changelog_core::{
+    Agent, Author, AuthorType, Change, Environment, Host, Service, Timestamp, VerifiedRun,
+};
 
 use super::catalog::names;
 use super::colors::{colored, risk_color, status_color};
@@ -76,8 +78,16 @@ pub(crate) fn change(
     if let Some(author) = &change.created_by {
         fields.push(("by", author_text(author)));
     }
+    if let Some(run) = change.verified_run() {
+        fields.push(("pipeline run", run_text(run)));
+    }
     if let Some(person) = &change.on_behalf_of {
-        fields.push(("on behalf of", format!("{} (as claimed)", one_line(person))));
+        let proof = if change.is_verified_actor(person) {
+            "verified"
+        } else {
+            "as claimed"
+        };
+        fields.push(("on behalf of", format!("{} ({proof})", one_line(person))));
     }
     if let Some(agent) = &change.agent {
         fields.push(("agent", agent_text(agent)));
@@ -106,9 +116,34 @@ fn author_text(author: &Author) -> String {
     let kind = match author.kind {
         AuthorType::ApiKey => "API key".to_owned(),
         AuthorType::Person => "person".to_owned(),
+        AuthorType::Workload => "pipeline".to_owned(),
         _ => one_line(author.kind.as_str()),
     };
     format!("{} ({kind}, {})", one_line(&author.name), author.id)
+}
+
+/// Formats what the token of a pipeline says of its run.
+fn run_text(run: &VerifiedRun) -> String {
+    let commit = run.commit.as_ref().map(|commit| format!("commit {commit}"));
+    let actor = run
+        .actor
+        .as_ref()
+        .map(|actor| format!("started by {actor}"));
+    let id = run.run.as_ref().map(|id| format!("run {id}"));
+    let parts = [
+        &run.repository,
+        &run.git_ref,
+        &commit,
+        &actor,
+        &id,
+        &run.run_url,
+    ];
+    let parts: Vec<String> = parts
+        .into_iter()
+        .flatten()
+        .map(|text| one_line(text))
+        .collect();
+    format!("{} (verified)", parts.join(", "))
 }
 
 /// Formats the automation that made a change.

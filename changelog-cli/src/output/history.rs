@@ -38,6 +38,7 @@ pub(crate) fn table(entries: &[HistoryEntry], width: Option<u16>, now: Timestamp
 fn who(by: &HistoryActor) -> String {
     match by.kind {
         ActorType::ApiKey => format!("{} (API key)", by.name),
+        ActorType::Workload => format!("{} (pipeline)", by.name),
         _ => by.name.clone(),
     }
 }

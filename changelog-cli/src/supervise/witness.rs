@@ -27,7 +27,7 @@ use rustix::process::{Pid, Resource, Rlimit, setrlimit};
 
 use super::event::Event;
 use super::process::wait_for_end;
-use crate::environment::credentials::{KEY_FILE_VARIABLE, KEY_VARIABLE};
+use crate::environment::credentials::SECRET_VARIABLES;
 
 /// The first argument of a witness; the others are the command line of the command.
 const ARGUMENT: &str = "__signal-witness";
@@ -44,11 +44,13 @@ pub(super) struct Witness {
 impl Witness {
     /// Starts a witness of a command; sends an event when a signal ends it.
     pub(super) fn start(events: &Sender<Event>, command_line: &[OsString]) -> io::Result<Self> {
-        let mut child = Command::new(program()?)
+        let mut command = Command::new(program()?);
+        for name in SECRET_VARIABLES {
+            command.env_remove(name);
+        }
+        let mut child = command
             .arg(ARGUMENT)
             .args(command_line)
-            .env_remove(KEY_VARIABLE)
-            .env_remove(KEY_FILE_VARIABLE)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())

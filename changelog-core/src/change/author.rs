@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::wire_enum::wire_enum;
+use crate::workload::VerifiedRun;
 
 wire_enum! {
     /// What kind of caller an author is.
@@ -14,6 +15,8 @@ wire_enum! {
         Person = "person",
         /// A source, from what another system has sent.
         Source = "source",
+        /// A pipeline, by a token that its own system has signed.
+        Workload = "workload",
     }
 }
 
@@ -24,10 +27,13 @@ pub struct Author {
     /// The kind of caller.
     #[serde(rename = "type")]
     pub kind: AuthorType,
-    /// The name of the API key, which it keeps when it is revoked, or the present
-    /// name of the person.
+    /// The name of the API key, which it keeps when it is revoked, the present name of the
+    /// person, or the system and the repository of the pipeline, as in `github acme/shop`.
     #[cfg_attr(feature = "openapi", schema(example = "ci"))]
     pub name: String,
-    /// The id of the API key or of the user.
+    /// The id of the API key, of the user, or of the workload identity.
     pub id: Uuid,
+    /// What the token of a pipeline says of its run, signed by the pipeline's own system.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verified: Option<Box<VerifiedRun>>,
 }

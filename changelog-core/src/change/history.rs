@@ -18,6 +18,8 @@ wire_enum! {
         Person = "person",
         /// A source, from what another system has sent.
         Source = "source",
+        /// A pipeline, by a token that its own system has signed.
+        Workload = "workload",
         /// The operator, at the server's own command line.
         Operator = "operator",
     }
@@ -47,12 +49,14 @@ impl HistoryActor {
             ActorType::ApiKey => AuthorType::ApiKey,
             ActorType::Person => AuthorType::Person,
             ActorType::Source => AuthorType::Source,
+            ActorType::Workload => AuthorType::Workload,
             _ => return None,
         };
         Some(Author {
             kind,
             name: self.name.clone(),
             id: self.id?,
+            verified: None,
         })
     }
 }

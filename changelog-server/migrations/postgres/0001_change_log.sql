@@ -175,6 +175,32 @@ CREATE TABLE api_keys (
 CREATE INDEX api_keys_by_organization ON api_keys (organization_id, id);
 CREATE INDEX api_keys_in_use ON api_keys (organization_id) WHERE revoked_at IS NULL;
 
+-- Which pipelines may act without a key, by tokens of their own system. `lookup` is made of the
+-- issuer, the audience and the claim that says whose jobs they are: by it the bindings are found
+-- that a token may fit; by `hint_lookup` those whose tokens may be told why they do not fit.
+-- `claims` and `permissions` are JSON.
+CREATE TABLE workloads (
+    id              uuid NOT NULL PRIMARY KEY,
+    organization_id uuid NOT NULL,
+    name            text COLLATE "C" NOT NULL,
+    name_folded     text COLLATE "C" NOT NULL,
+    issuer          text COLLATE "C" NOT NULL,
+    audience        text COLLATE "C" NOT NULL,
+    claims          jsonb NOT NULL,
+    is_insecure     bigint NOT NULL,
+    lookup          uuid NOT NULL,
+    hint_lookup     uuid NOT NULL,
+    permissions     jsonb NOT NULL,
+    created_by      text COLLATE "C" NOT NULL,
+    created_at      bigint NOT NULL,
+    last_used_at    bigint,
+    refused_at      bigint,
+    refused_reason  text COLLATE "C",
+    UNIQUE (organization_id, name_folded)
+);
+CREATE INDEX workloads_by_lookup ON workloads (lookup);
+CREATE INDEX workloads_by_hint ON workloads (hint_lookup, id);
+
 -- `reference` is the JSON that a change shows of its service or host.
 CREATE TABLE services (
     organization_id uuid NOT NULL,

@@ -172,6 +172,32 @@ CREATE TABLE api_keys (
 CREATE INDEX api_keys_by_organization ON api_keys (organization_id, id);
 CREATE INDEX api_keys_in_use ON api_keys (organization_id) WHERE revoked_at IS NULL;
 
+-- Which pipelines may act without a key, by tokens of their own system. `lookup` is made of the
+-- issuer, the audience and the claim that says whose jobs they are: by it the bindings are found
+-- that a token may fit; by `hint_lookup` those whose tokens may be told why they do not fit.
+-- `claims` and `permissions` are JSON.
+CREATE TABLE workloads (
+    id              BLOB NOT NULL PRIMARY KEY,
+    organization_id BLOB NOT NULL,
+    name            TEXT NOT NULL,
+    name_folded     TEXT NOT NULL,
+    issuer          TEXT NOT NULL,
+    audience        TEXT NOT NULL,
+    claims          TEXT NOT NULL,
+    is_insecure     INTEGER NOT NULL,
+    lookup          BLOB NOT NULL,
+    hint_lookup     BLOB NOT NULL,
+    permissions     TEXT NOT NULL,
+    created_by      TEXT NOT NULL,
+    created_at      INTEGER NOT NULL,
+    last_used_at    INTEGER,
+    refused_at      INTEGER,
+    refused_reason  TEXT,
+    UNIQUE (organization_id, name_folded)
+) STRICT;
+CREATE INDEX workloads_by_lookup ON workloads (lookup);
+CREATE INDEX workloads_by_hint ON workloads (hint_lookup, id);
+
 -- `reference` is the JSON that a change shows of its service or host.
 CREATE TABLE services (
     organization_id BLOB NOT NULL,

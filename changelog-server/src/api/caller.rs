@@ -1,17 +1,20 @@
-//! Authentication of API keys, and the scopes that endpoints need.
+//! Authentication of API keys and of the tokens of pipelines, and the scopes that endpoints need.
 
 use std::sync::Arc;
 
 use changelog_core::activity::API_KEY_PREFIX;
-use changelog_core::headers::API_KEY;
+use changelog_core::headers::{API_KEY, ORGANIZATION_ID};
 use changelog_core::{
-    ApiKeyId, Change, Incident, NewChange, Permissions, ProblemCode, Scope, Timestamp, api_key,
+    ApiKeyId, Change, Incident, NewChange, Permissions, Plan, ProblemCode, Scope, Timestamp,
+    api_key,
 };
 use futures_util::future::BoxFuture;
 use http::header;
 
+use super::pipeline_token::Refusal;
 use crate::app::App;
-use crate::store::{Actor, KeyOwner, StoreError, Tenant};
+use crate::identity::looks_like_token;
+use crate::store::{Actor, Candidate, KeyOwner, StoreError, Tenant};
 use crate::trace_parent::TraceParent;
 use crate::web::{ApiError, ApiResult, Request};
 
@@ -97,14 +100,16 @@ where
     }
 }
 
-/// The caller of a request: a valid key of an organization whose plan includes the
-/// API.
+/// The caller of a request: a valid key, or a pipeline with a valid token, of an organization
+/// whose plan includes the API.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     /// The organization of the key.
     pub(crate) tenant: Tenant,
-    /// The key.
+    /// The key; for a pipeline, the id of its workload identity.
     pub(crate) key: ApiKeyId,
+    /// When the token of a pipeline expires; `None` for a key.
+    pub(crate) token_expires_at: Option<Timestamp>,
     /// The actor that the activity log shows.
     pub(crate) actor: Actor,
     /// What the key may do.
@@ -162,22 +167,61 @@ fn out_of_bounds(refusal: &str) -> ApiError {
     ApiError::new(ProblemCode::OutOfBounds, format!("the key {refusal}"))
 }
 
-impl App {
-    /// Authenticates the API key of a request. A missing, unknown, revoked or
-    /// expired key gets the same response.
-    async fn caller(&self, request: &Request) -> Result<Caller, ApiError> {
-        let key = request.header(API_KEY).unwrap_or_default();
-        self.owner_of(key, request, unauthorized).await
+/// By what a request is authenticated.
+#[derive(Clone)]
+pub(super) enum Credential {
+    /// An API key.
+    Key(String),
+    /// A token of a pipeline, and the organization that it is for if it fits several.
+    Token(String, Option<String>),
+}
+
+impl Credential {
+    /// Returns what a request of the API has: a key in its own header, or else the token of a
+    /// pipeline.
+    pub(super) fn of(request: &Request) -> Self {
+        let token = bearer_of(request).filter(|token| looks_like_token(token));
+        match (request.header(API_KEY), token) {
+            (None, Some(token)) => Self::token(token, request),
+            (key, _) => Self::Key(key.unwrap_or_default().to_owned()),
+        }
     }
 
-    /// Authenticates the bearer token of a request, which is an API key.
+    fn token(token: &str, request: &Request) -> Self {
+        let organization = request.header(ORGANIZATION_ID).map(str::to_owned);
+        Self::Token(token.to_owned(), organization)
+    }
+}
+
+/// Returns the bearer token of a request.
+fn bearer_of(request: &Request) -> Option<&str> {
+    let authorization = request.header(header::AUTHORIZATION.as_str())?;
+    let (scheme, token) = authorization.split_once(' ')?;
+    let is_bearer = scheme.eq_ignore_ascii_case("bearer");
+    is_bearer.then_some(token.trim())
+}
+
+impl App {
+    /// Authenticates the API key of a request, or the token of a pipeline. A missing, unknown,
+    /// revoked or expired key gets the same response.
+    async fn caller(&self, request: &Request) -> Result<Caller, ApiError> {
+        match Credential::of(request) {
+            Credential::Key(key) => self.owner_of(&key, request, unauthorized).await,
+            Credential::Token(token, organization) => {
+                let organization = organization.as_deref();
+                self.pipeline_of(&token, organization, request).await
+            }
+        }
+    }
+
+    /// Authenticates the bearer token of a request, which is an API key or the token of a
+    /// pipeline.
     async fn bearer(&self, request: &Request) -> Result<Caller, ApiError> {
-        let authorization = request.header(header::AUTHORIZATION.as_str());
-        let token = authorization.and_then(|value| {
-            let (scheme, token) = value.split_once(' ')?;
-            let is_bearer = scheme.eq_ignore_ascii_case("bearer");
-            is_bearer.then_some(token.trim())
-        });
+        let token = bearer_of(request);
+        if let Some(token) = token.filter(|token| looks_like_token(token)) {
+            let organization = request.header(ORGANIZATION_ID);
+            return self.pipeline_of(token, organization, request).await;
+        }
         let key = token.or_else(|| request.header(API_KEY));
         let refused = |_: &Request| {
             let detail = "missing or invalid API key; send it as `Authorization: Bearer KEY`";
@@ -186,6 +230,65 @@ impl App {
         };
         self.owner_of(key.unwrap_or_default(), request, refused)
             .await
+    }
+
+    /// Authenticates the token of a pipeline.
+    async fn pipeline_of(
+        &self,
+        token: &str,
+        organization: Option<&str>,
+        request: &Request,
+    ) -> Result<Caller, ApiError> {
+        let address = request.context.address;
+        let authenticated = match self.pipeline(token, organization).await {
+            Ok(authenticated) => authenticated,
+            Err(Refusal::Token(detail)) => {
+                self.rate_limits.bad_key(address)?;
+                let why = self.explain_mismatch(token).await?;
+                return Err(Refusal::Token(why.unwrap_or(detail)).into());
+            }
+            Err(refusal) => return Err(refusal.into()),
+        };
+        let candidate = &authenticated.candidate;
+        let (tenant, workload) = (candidate.tenant, &candidate.workload);
+        let key = ApiKeyId(workload.id.0);
+        self.admit(tenant, key, &candidate.plan, request)?;
+        self.last_used
+            .note_workload(workload, self.clock.for_expiry());
+        let actor = Actor::pipeline(authenticated.pipeline(), address, candidate.has_receivers);
+        Ok(Caller {
+            tenant,
+            key,
+            token_expires_at: authenticated.claims.expires_at(),
+            permissions: Arc::clone(&candidate.permissions),
+            actor: Actor {
+                trace: TraceParent::of(&request.headers),
+                ..actor
+            },
+        })
+    }
+
+    /// Admits an authenticated caller: its plan must include the API, and its rate limit must
+    /// allow one more request.
+    fn admit(
+        &self,
+        tenant: Tenant,
+        key: ApiKeyId,
+        plan: &Plan,
+        request: &Request,
+    ) -> Result<(), ApiError> {
+        if !plan.includes_api() {
+            let detail = format!(
+                "the {plan} plan does not include API access; use the dashboard, or change the plan"
+            );
+            return Err(ApiError::new(ProblemCode::PlanRequired, detail));
+        }
+        if let Some(state) = self.rate_limits.request(key)? {
+            // Set at most once per request.
+            let _ = request.context.state.rate_limit.set(state);
+        }
+        let _ = request.context.state.tenant.set(tenant);
+        Ok(())
     }
 
     /// Authenticates a key; `unauthorized` makes the error for one that is not valid.
@@ -207,27 +310,18 @@ impl App {
         if !is_valid(&owner, now) {
             return Err(unauthorized(request));
         }
-        if !owner.plan.includes_api() {
-            let detail = format!(
-                "the {} plan does not include API access; use the dashboard, or change the plan",
-                owner.plan
-            );
-            return Err(ApiError::new(ProblemCode::PlanRequired, detail));
-        }
-        if let Some(state) = self.rate_limits.request(owner.key)? {
-            // Set at most once per request.
-            let _ = request.context.state.rate_limit.set(state);
-        }
-        let _ = request.context.state.tenant.set(owner.tenant);
+        self.admit(owner.tenant, owner.key, &owner.plan, request)?;
         self.last_used.note_key(owner.key, owner.last_used_at, now);
         Ok(Caller {
             tenant: owner.tenant,
             key: owner.key,
+            token_expires_at: None,
             permissions: owner.permissions,
             actor: Actor {
                 person: None,
                 key: Some(owner.key),
                 source: None,
+                pipeline: None,
                 name: format!("{API_KEY_PREFIX}{}", owner.name),
                 address: Some(request.context.address),
                 has_receivers: owner.has_receivers,
@@ -245,13 +339,35 @@ impl App {
         self.last_used.note_recording(*tenant, *key, actor, now);
     }
 
-    /// Returns whether a key that was authenticated before is still valid for its
+    /// Returns whether a key or token that was authenticated before is still valid for its
     /// organization.
-    pub(crate) async fn is_still_caller(
+    pub(super) async fn is_still_caller(
         &self,
-        key: &str,
+        credential: &Credential,
         tenant: Tenant,
     ) -> Result<bool, StoreError> {
+        let key = match credential {
+            Credential::Key(key) => key,
+            Credential::Token(token, organization) => {
+                return match self.pipeline(token, organization.as_deref()).await {
+                    Ok(still) => {
+                        let Candidate {
+                            tenant: now,
+                            plan,
+                            permissions,
+                            ..
+                        } = still.candidate;
+                        Ok(now == tenant
+                            && plan.includes_api()
+                            && permissions.includes(&Scope::Read))
+                    }
+                    Err(Refusal::Token(_)) => Ok(false),
+                    // That the provider does not answer says nothing of the token.
+                    Err(Refusal::Provider(_)) => Ok(true),
+                    Err(Refusal::Store(error)) => Err(error),
+                };
+            }
+        };
         let owner = self.store.key_owner(key).await?;
         let now = self.clock.for_expiry();
         Ok(owner.is_some_and(|owner| {
@@ -267,6 +383,7 @@ fn is_valid(owner: &KeyOwner, now: Timestamp) -> bool {
 
 fn unauthorized(request: &Request) -> ApiError {
     let headers = &request.headers;
+    // The token of a pipeline is; what this request has there is none.
     let hint = if headers.contains_key(header::AUTHORIZATION) && !headers.contains_key(API_KEY) {
         "; Authorization is not read"
     } else {

@@ -21,6 +21,7 @@ mod key;
 mod list_filter;
 mod mcp;
 mod openapi;
+mod pipeline_token;
 mod services;
 mod slack_command;
 mod stream;

@@ -11,7 +11,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use bytes::Bytes;
-use changelog_core::headers::{API_KEY, LAST_EVENT_ID};
+use changelog_core::headers::LAST_EVENT_ID;
 use changelog_core::{ActivityId, ProblemCode, StreamFilter, Timestamp};
 use chrono::TimeDelta;
 use futures_util::stream::try_unfold;
@@ -19,7 +19,7 @@ use http::{Method, header};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{Instant, timeout_at};
 
-use super::caller::Caller;
+use super::caller::{Caller, Credential};
 use super::openapi::parameters::{Events, Selection};
 use crate::app::App;
 use crate::change_streams::{StreamEvent, SubscribeError, Subscription};
@@ -31,7 +31,7 @@ use crate::web::{ApiError, ApiResult, Request, reply};
 
 /// How old a position may be.
 const MAX_POSITION_AGE: TimeDelta = TimeDelta::days(7);
-/// How often a stream checks that its API key is still valid.
+/// How often a stream checks that its API key or token is still valid.
 const KEY_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// A stream that has sent nothing for this long sends a comment.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
@@ -80,8 +80,8 @@ pub(super) async fn watch(app: App, caller: Caller, request: Request) -> ApiResu
             filter.events.clone(),
         )
         .await?;
-    let key = request.header(API_KEY).unwrap_or_default();
-    let stream = EventStream::new(app, caller.tenant, key, filter, subscription, after);
+    let credential = Credential::of(&request);
+    let stream = EventStream::new(app, caller.tenant, credential, filter, subscription, after);
     let chunks = try_unfold(stream, |mut stream| async move {
         Ok(stream.next().await?.map(|chunk| (chunk, stream)))
     });
@@ -133,7 +133,7 @@ fn last_event_id(request: &Request, now: Timestamp) -> Result<Option<ActivityId>
 struct EventStream {
     app: App,
     tenant: Tenant,
-    key: String,
+    credential: Credential,
     matcher: ChangeMatcher,
     filter: StreamFilter,
     subscription: Subscription,
@@ -169,7 +169,7 @@ impl EventStream {
     fn new(
         app: App,
         tenant: Tenant,
-        key: &str,
+        credential: Credential,
         filter: StreamFilter,
         subscription: Subscription,
         after: Option<ActivityId>,
@@ -180,7 +180,7 @@ impl EventStream {
         Self {
             app,
             tenant,
-            key: key.to_owned(),
+            credential,
             matcher: ChangeMatcher::new(&filter.changes),
             filter,
             missed: after.map(|_| Missed::from(overlap_start(time_of(position)))),
@@ -206,7 +206,11 @@ impl EventStream {
                 return Ok(None);
             }
             if self.next_key_check <= Instant::now() {
-                if !self.app.is_still_caller(&self.key, self.tenant).await? {
+                if !self
+                    .app
+                    .is_still_caller(&self.credential, self.tenant)
+                    .await?
+                {
                     return Ok(None);
                 }
                 self.next_key_check = Instant::now() + KEY_CHECK_INTERVAL;

@@ -18,6 +18,7 @@ mod source;
 mod status;
 mod table;
 mod user;
+mod workload;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -104,6 +105,7 @@ async fn dispatch(arguments: Arguments) -> Result<(), Failure> {
         Command::User(command) => user::run(&common, command).await,
         Command::Integration(command) => integration::run(&common, command).await,
         Command::Source(command) => source::run(&common, command).await,
+        Command::Workload(command) => workload::run(&common, command).await,
         Command::Secrets(command) => secrets::run(&common, &command).await,
         Command::Health(health) => health::run(&common, &health).await,
         Command::Backup { path } => backup::run(&common, &path).await,

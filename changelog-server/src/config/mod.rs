@@ -14,6 +14,7 @@ mod secrets;
 mod serve;
 mod source;
 mod user;
+mod workload;
 
 use std::path::PathBuf;
 
@@ -32,6 +33,7 @@ pub use secrets::{SecretsCommand, SecretsFile};
 pub use serve::{Serve, Settings};
 pub use source::{CreateSource, SourceCommand};
 pub use user::User;
+pub use workload::{CreateWorkload, WorkloadCommand};
 
 /// The change log service.
 #[derive(Debug, Parser)]
@@ -86,6 +88,9 @@ pub enum Command {
     /// Let other systems send what changes: GitHub, Argo CD, clouds and others
     #[command(subcommand)]
     Source(SourceCommand),
+    /// Workload identities: pipelines that may act without a key
+    #[command(subcommand)]
+    Workload(WorkloadCommand),
     /// Manage the key that encrypts stored secrets
     #[command(subcommand)]
     Secrets(SecretsCommand),

@@ -32,7 +32,7 @@ use changelog_core::{Host, Service};
 use crate::app::App;
 use crate::web::route::{Endpoint, Routes, at, at_id, at_ids, path};
 use parts::assets;
-use settings::{api_keys, integrations, members, organization, sources};
+use settings::{api_keys, integrations, members, organization, sources, workloads};
 
 pub(crate) use parts::page::failure;
 
@@ -96,6 +96,10 @@ pub(crate) fn routes(app: &App, document: fn() -> &'static str) -> Routes {
             .get(api_keys::list)
             .post(api_keys::create),
         at_id(path!("settings" / "api-keys" / String / "revoke")).post(api_keys::revoke),
+        at(path!("settings" / "workloads"))
+            .get(workloads::list)
+            .post(workloads::create),
+        at_id(path!("settings" / "workloads" / String / "delete")).post(workloads::delete),
         at(path!("settings" / "members")).get(members::list),
         at(path!("settings" / "members" / "invite")).post(members::invite),
         at_id(path!(

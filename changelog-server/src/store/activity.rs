@@ -1,7 +1,7 @@
 //! The activity log. An entry is written in the transaction of what it records, except
 //! those about [keys and members](super::pending_activity).
 
-use changelog_core::activity::{API_KEY_PREFIX, OPERATOR, SERVICE, SOURCE_PREFIX};
+use changelog_core::activity::{API_KEY_PREFIX, OPERATOR, PIPELINE_PREFIX, SERVICE, SOURCE_PREFIX};
 use changelog_core::ids::first_uuid_at;
 use changelog_core::limits::MAX_TITLE_CHARS;
 use changelog_core::{
@@ -130,7 +130,8 @@ impl<'a> NewEntry<'a> {
 
     fn key(&self) -> Option<Uuid> {
         let source = self.actor.source.as_ref().map(|source| source.id.0);
-        self.actor.key.map(|key| key.0).or(source)
+        let pipeline = self.actor.pipeline.as_ref().map(|one| one.workload.0);
+        self.actor.key.map(|key| key.0).or(source).or(pipeline)
     }
 }
 
@@ -209,11 +210,15 @@ impl StoredEntry {
             None if name.starts_with(SOURCE_PREFIX) => {
                 (ActorType::Source, self.key.map(|source| source.0))
             }
+            None if name.starts_with(PIPELINE_PREFIX) => {
+                (ActorType::Workload, self.key.map(|workload| workload.0))
+            }
             None => (ActorType::ApiKey, self.key.map(|key| key.0)),
         };
         let name = match kind {
             ActorType::ApiKey => name.strip_prefix(API_KEY_PREFIX),
             ActorType::Source => name.strip_prefix(SOURCE_PREFIX),
+            ActorType::Workload => name.strip_prefix(PIPELINE_PREFIX),
             _ => None,
         };
         HistoryActor {

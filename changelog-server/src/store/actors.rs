@@ -46,6 +46,7 @@ pub(super) fn reference(person: Uuid, name: &str) -> String {
         kind: AuthorType::Person,
         name: name.to_owned(),
         id: person,
+        verified: None,
     };
     serde_json::to_string(&author).unwrap_or_default()
 }

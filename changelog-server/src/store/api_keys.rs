@@ -217,6 +217,7 @@ impl Database {
         let services = self.services_of(tenant, &key.permissions.service_ids);
         let services = services.await?;
         Ok(KeyInfo {
+            verified: None,
             id: key.id,
             name: key.name,
             masked: key.masked,

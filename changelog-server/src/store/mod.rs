@@ -72,11 +72,12 @@ mod tenant;
 mod tenant_work;
 mod usage;
 mod users;
+mod workloads;
 
 use std::ops::Deref;
 
 use changelog_core::limits::IDEMPOTENCY_TTL;
-use changelog_core::{ChangeFilter, ChangeId, Timestamp};
+use changelog_core::{ChangeFilter, ChangeId, LookupKey, Timestamp};
 
 pub use activity::{Entry, StoredEntry};
 pub use activity_list::{ActivityPage, ActivitySearch, EntriesBy};
@@ -126,19 +127,21 @@ pub(crate) use sources::token_of;
 pub use sources::{MAX_SOURCES, Refused, Source};
 pub use subscriptions::MAX_SUBSCRIPTIONS;
 pub use summaries::Summary;
-pub use tenant::{Actor, Tenant};
+pub use tenant::{Actor, Pipeline, Tenant};
 pub use usage::{Backlog, OrganizationSize, Queue, Schema, Usage};
 pub use users::Account;
+pub use workloads::{Candidate, MAX_WORKLOADS};
 
 use changes::list::Lists;
 use engine::{Batcher, ServeLock, execute};
-use key_lookup::KeyLookup;
+use key_lookup::{KeyLookup, WorkloadLookup};
 
 /// The database, with the batches and caches that requests share; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Store {
     database: Database,
     keys: KeyLookup,
+    workloads: WorkloadLookup,
     changes_by_id: Batcher<Tenant, (Tenant, ChangeId), ChangeJson>,
     lists: Lists,
     creations: Batcher<Tenant, Creation, Created>,
@@ -170,7 +173,8 @@ impl Store {
             return Err(OpenError::UnfinishedMove);
         }
         let store = Self {
-            keys: KeyLookup::new(&database),
+            keys: KeyLookup::of_keys(&database),
+            workloads: WorkloadLookup::of_workloads(&database),
             changes_by_id: changes::batcher(&database),
             lists: Lists::new(&database),
             creations: changes::create::batcher(&database),
@@ -190,7 +194,17 @@ impl Store {
     /// Finds the owner of a key. A key that any process has revoked before this call
     /// is found revoked.
     pub async fn key_owner(&self, key: &str) -> Result<Option<KeyOwner>, StoreError> {
-        self.keys.owner(key).await
+        self.keys.find(api_keys::hash(key)).await
+    }
+
+    /// Finds the bindings that a token with these lookup keys may fit. One that any process
+    /// has deleted before this call is not found.
+    pub async fn workloads_of_token(
+        &self,
+        keys: &[LookupKey],
+    ) -> Result<Vec<Candidate>, StoreError> {
+        let lookups = keys.iter().map(workloads::lookup).collect();
+        Ok(self.workloads.find(lookups).await?.unwrap_or_default())
     }
 
     /// Finds a change of an organization.

@@ -81,6 +81,7 @@ impl Tx {
             person: row.actor_id.map(UserId),
             key: row.key_id.map(ApiKeyId),
             source: None,
+            pipeline: None,
             name: row.actor_name,
             address: row.address.and_then(|address| address.parse().ok()),
             has_receivers: false,

@@ -50,6 +50,7 @@ const OF_COORDINATOR: &[&str] = &[
     "sign_in_failures",
     "known_browsers",
     "api_keys",
+    "workloads",
     "pending_activity",
     "latest_time",
     "setup_token",

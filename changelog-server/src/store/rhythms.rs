@@ -204,7 +204,7 @@ impl Database {
     }
 
     /// Returns the names of those keys of an organization that are neither revoked nor
-    /// expired.
+    /// expired, and of its workload identities.
     pub async fn valid_key_names(
         &self,
         tenant: Tenant,
@@ -324,6 +324,10 @@ fn select_names<DB: Dialect>(tenant: Tenant, ids: Vec<Uuid>, now: Timestamp) -> 
     query.push(" AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ");
     DB::bind(&mut query, now.millis().into());
     query.push(") AND id");
+    DB::push_in_ids(&mut query, ids.clone());
+    query.push(" UNION ALL SELECT id, name FROM workloads WHERE organization_id = ");
+    DB::bind(&mut query, tenant.uuid().into());
+    query.push(" AND id");
     DB::push_in_ids(&mut query, ids);
     query
 }

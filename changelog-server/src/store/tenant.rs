@@ -1,9 +1,12 @@
 //! The organization that a request acts in, and who acts.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
-use changelog_core::activity::{API_KEY_PREFIX, OPERATOR, SERVICE, SOURCE_PREFIX};
-use changelog_core::{ApiKeyId, Author, AuthorType, OrganizationId, SourceRef, UserId};
+use changelog_core::activity::{API_KEY_PREFIX, OPERATOR, PIPELINE_PREFIX, SERVICE, SOURCE_PREFIX};
+use changelog_core::{
+    ApiKeyId, Author, AuthorType, OrganizationId, SourceRef, UserId, VerifiedRun, WorkloadId,
+};
 use sqlx::types::Uuid;
 
 use crate::trace_parent::TraceParent;
@@ -25,6 +28,17 @@ impl Tenant {
     }
 }
 
+/// A pipeline that acts by a token of its own system.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pipeline {
+    /// The workload identity that its token fits.
+    pub workload: WorkloadId,
+    /// Its system and repository, as in `github acme/shop`.
+    pub name: String,
+    /// What its token says of the run.
+    pub run: Arc<VerifiedRun>,
+}
+
 /// Who acts, as the activity log names them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Actor {
@@ -34,8 +48,10 @@ pub struct Actor {
     pub key: Option<ApiKeyId>,
     /// The source; `None` for a user, an API key and the operator.
     pub source: Option<SourceRef>,
-    /// The name of the user, `API key: ` and the key's name, or `Source: ` and the
-    /// source's name.
+    /// The pipeline; `None` for all others.
+    pub pipeline: Option<Pipeline>,
+    /// The name of the user, `API key: ` and the key's name, `Source: ` and the source's name,
+    /// or `Pipeline: ` and the pipeline's name.
     pub name: String,
     /// From where; `None` for the operator, who needs no network.
     pub address: Option<IpAddr>,
@@ -53,6 +69,7 @@ impl Actor {
             person: Some(person),
             key: None,
             source: None,
+            pipeline: None,
             name: name.to_owned(),
             address: Some(address),
             has_receivers: false,
@@ -66,7 +83,15 @@ impl Actor {
             kind,
             name: name.to_owned(),
             id,
+            verified: None,
         };
+        if let Some(pipeline) = &self.pipeline {
+            let id = pipeline.workload.0;
+            return Some(Author {
+                verified: Some(Box::new((*pipeline.run).clone())),
+                ..author(AuthorType::Workload, id, &pipeline.name)
+            });
+        }
         match (self.person, self.key) {
             (Some(person), _) => Some(author(AuthorType::Person, person.0, &self.name)),
             (None, Some(key)) => {
@@ -90,6 +115,17 @@ impl Actor {
         }
     }
 
+    /// A pipeline that is at an address; `has_receivers` as in [`Self::has_receivers`].
+    pub fn pipeline(pipeline: Pipeline, address: IpAddr, has_receivers: bool) -> Self {
+        Self {
+            name: format!("{PIPELINE_PREFIX}{}", pipeline.name),
+            pipeline: Some(pipeline),
+            address: Some(address),
+            has_receivers,
+            ..Self::operator()
+        }
+    }
+
     /// The service itself, for what follows from the state of other systems.
     pub fn service() -> Self {
         Self {
@@ -104,6 +140,7 @@ impl Actor {
             person: None,
             key: None,
             source: None,
+            pipeline: None,
             name: OPERATOR.to_owned(),
             address: None,
             has_receivers: false,

@@ -272,6 +272,17 @@ impl<F: FnMut(&str)> RequestSender<'_, F> {
         let path = between(row, "/settings/api-keys/", "/");
         let path = format!("/settings/api-keys/{path}/revoke");
         self.form(&path, &[], 303).await;
+        let fields = [
+            ("name", name.as_str()),
+            ("issuer", "https://issuer.invalid"),
+            ("audience", "https://changes.example"),
+            ("claims", "repository=acme/shop"),
+        ];
+        let page = self.form("/settings/workloads", &fields, 200).await.text;
+        let (_, row) = page.split_once(&format!(">{name}<")).expect("the new one");
+        let id = between(row, "/settings/workloads/", "/");
+        let path = format!("/settings/workloads/{id}/delete");
+        self.form(&path, &[], 303).await;
     }
 
     /// Invites, withdraws, joins, changes the role, switches the organization, and

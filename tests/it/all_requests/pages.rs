@@ -38,6 +38,7 @@ impl Fixture {
             "/hosts",
             "/hosts?offset=50",
             "/settings/api-keys",
+            "/settings/workloads",
             "/settings/members",
             "/settings/organization",
             "/settings/integrations",

@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 use super::fixture::Fixture;
 use changelog_tests::event_stream::EventStream;
+use changelog_tests::issuer::encoded;
 use changelog_tests::openapi::Document;
 use changelog_tests::{Engine, TestApp, TestClient, TestResponse, TestSource, form, send, text};
 
@@ -69,6 +70,7 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
             self.send_forms(fixture, round).await;
         }
         self.send_without_access(times).await;
+        self.send_a_token(times).await;
         self.send_concurrently(fixture).await;
         self.fill_a_millisecond(fixture).await;
         for path in fixture.around() {
@@ -82,6 +84,20 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
         for _ in 0..times {
             let request = self.key.request("GET", path);
             self.send("GET", path, None, request, status).await;
+        }
+    }
+
+    /// Sends the token of a pipeline that fits no workload identity.
+    async fn send_a_token(&mut self, times: usize) {
+        let claims = json!({
+            "iss": "https://issuer.invalid", "aud": "a", "sub": "s", "repository": "acme/shop",
+        });
+        let parts = [json!({ "alg": "RS256" }), claims].map(|part| encoded(part.to_string()));
+        let bearer = format!("Bearer {}.signature", parts.join("."));
+        for _ in 0..times {
+            let request = self.app.anonymous().request("GET", "/api/key");
+            let request = request.header("authorization", &bearer);
+            self.send("GET", "/api/key", None, request, 401).await;
         }
     }
 

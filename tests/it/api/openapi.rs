@@ -168,7 +168,7 @@ async fn every_operation_names_its_caller(app: TestApp) {
             let expected = match path.as_str() {
                 "/api/health" | "/api/openapi.json" | "/api/ingest/{kind}/{token}" => json!([{}]),
                 "/api/activity" | "/api/activity/actors" => json!([{ "session": [] }]),
-                "/api/key" => json!([{ "api_key": [] }]),
+                "/api/key" => json!([{ "api_key": [] }, { "id_token": [] }]),
                 // Requests with keys of each scope are in `scopes.rs`.
                 path => {
                     let is_named = path.contains("/hosts") || path.contains("/services");
@@ -177,7 +177,7 @@ async fn every_operation_names_its_caller(app: TestApp) {
                         _ if is_named => "admin",
                         _ => "record",
                     };
-                    json!([{ "api_key": [scope] }])
+                    json!([{ "api_key": [scope] }, { "id_token": [scope] }])
                 }
             };
             assert_eq!(*security, expected, "{method} {path}");
@@ -185,6 +185,7 @@ async fn every_operation_names_its_caller(app: TestApp) {
     }
     let schemes = &document.0["components"]["securitySchemes"];
     assert_eq!(schemes["api_key"]["name"], "x-api-key");
+    assert_eq!(schemes["id_token"]["scheme"], "bearer");
     assert_eq!(schemes["session"]["name"], "changelog_session");
 }
 

@@ -251,6 +251,7 @@ async fn form_responses_pass_the_checks(app: TestApp, browser: Chromium) {
         ("/services/new", "Create service"),
         ("/hosts/new", "Create host"),
         ("/settings/api-keys", "Create key"),
+        ("/settings/workloads", "Create workload identity"),
         ("/settings/members", "Invite"),
         ("/account", "Change password"),
     ] {

@@ -163,6 +163,7 @@ async fn records_of_another_organization_are_not_found(app: TestApp) {
         "/changes/new",
         "/settings/members",
         "/settings/api-keys",
+        "/settings/workloads",
         "/settings/integrations",
         "/changes.csv",
         "/changes.ndjson",

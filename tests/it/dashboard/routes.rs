@@ -77,6 +77,7 @@ impl Route {
             ("/hosts/", &resources.host),
             ("/incidents/", &resources.incident),
             ("/settings/api-keys/", &resources.key),
+            ("/settings/workloads/", &resources.workload),
             ("/settings/integrations/", &resources.connection),
             ("/settings/sources/", &resources.source),
             ("/settings/members/invitations/", &resources.invitation),
@@ -114,6 +115,12 @@ impl Route {
             "/settings/api-keys" | "/settings/organization" | "/account" => {
                 vec![("name", "Sent by a form")]
             }
+            "/settings/workloads" => vec![
+                ("name", "Sent by a form"),
+                ("issuer", "https://issuer.invalid"),
+                ("audience", "https://changes.example"),
+                ("claims", "sub=shop"),
+            ],
             "/settings/members/invite" => {
                 vec![("email", "sent@example.org"), ("role", "viewer")]
             }
@@ -157,6 +164,7 @@ impl Route {
             | "/notifications/{id}/read"
             | "/account/feed/revoke"
             | "/settings/api-keys/{id}/revoke"
+            | "/settings/workloads/{id}/delete"
             | "/settings/members/invitations/{id}/withdraw"
             | "/settings/integrations/{id}/test"
             | "/settings/integrations/{id}/rotate"

@@ -70,6 +70,7 @@ fn change() -> Change {
         kind: AuthorType::ApiKey,
         name: "ci".to_owned(),
         id: Uuid::from_u128(6),
+        verified: None,
     });
     change
 }

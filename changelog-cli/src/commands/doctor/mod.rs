@@ -1,6 +1,7 @@
 //! `chlog doctor`: checks whether a change would be recorded now.
 
 mod clock;
+mod id_token;
 mod report;
 
 use std::collections::BTreeSet;
@@ -305,8 +306,21 @@ async fn server(client: &Client, report: &mut Report) -> Option<(Probe, SystemTi
     Some((last, at))
 }
 
-/// Checks the key with the server.
+/// Checks by what requests are authenticated with the server.
 async fn key(app: &App, report: &mut Report) {
+    let is_unreachable =
+        |check: &Check| check.name == REACHABLE && check.verdict == Verdict::Failed;
+    let is_unreachable = report.checks.iter().any(is_unreachable);
+    if let Ok(Some(source)) = app.id_token() {
+        if is_unreachable {
+            let found = format!("from {}, was not checked", source.name());
+            return report.warn("id token", found, "fix the failures above first");
+        }
+        let has_key = matches!(app.key(), Ok(Some(_)));
+        if id_token::check(app, &source, has_key, report).await || !has_key {
+            return;
+        }
+    }
     let found = match app.required_key() {
         Ok(found) => found,
         Err(failure) => return report.fail("key", &failure),
@@ -324,9 +338,7 @@ async fn key(app: &App, report: &mut Report) {
         .hint("a key begins with chlog_ and has 44 characters; keys are created in the dashboard");
         return report.fail("key", &failure);
     }
-    let is_unreachable =
-        |check: &Check| check.name == REACHABLE && check.verdict == Verdict::Failed;
-    if report.checks.iter().any(is_unreachable) {
+    if is_unreachable {
         let advice = "fix the failures above first";
         return report.warn("key", format!("{shown} was not checked"), advice);
     }

@@ -1,4 +1,5 @@
-//! The key that a change was recorded with, and the key's organization.
+//! The key that a change was recorded with, or the pipeline by whose token, and the
+//! organization of it.
 //!
 //! The server is asked for the organization once. It is then remembered by URL
 //! and key:
@@ -12,7 +13,6 @@ use std::path::PathBuf;
 
 use changelog_client::Client;
 use changelog_core::OrganizationId;
-use secrecy::ExposeSecret;
 
 use super::folder;
 use crate::base::failure::Outcome;
@@ -35,10 +35,10 @@ pub(crate) struct Owner {
 impl Owner {
     /// Returns the owner of what this command records.
     pub(crate) fn of(app: &App) -> Outcome<Self> {
-        let key = app.required_key()?;
+        let credential = app.required_credential()?;
         Ok(Self {
             url: app.url()?.value.clone(),
-            fingerprint: sha256_hex(key.value.expose_secret(), DIGEST_DIGITS),
+            fingerprint: sha256_hex(&credential.identity(), DIGEST_DIGITS),
         })
     }
 

@@ -143,6 +143,7 @@ fn author(author: &Author) -> String {
     let kind = match author.kind {
         AuthorType::ApiKey => "API key",
         AuthorType::Source => "source",
+        AuthorType::Workload => "pipeline",
         _ => "person",
     };
     format!("{kind} {}", author.name)

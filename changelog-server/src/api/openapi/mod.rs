@@ -21,7 +21,9 @@ use utoipa::openapi::extensions::{Extensions, ExtensionsBuilder};
 use utoipa::openapi::header::HeaderBuilder;
 use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
-use utoipa::openapi::security::{ApiKey, ApiKeyValue, SecurityRequirement, SecurityScheme};
+use utoipa::openapi::security::{
+    ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme,
+};
 use utoipa::openapi::{ContentBuilder, OpenApi, Ref, RefOr, Response, ResponseBuilder};
 use utoipa::{Modify, OpenApi as _};
 
@@ -67,7 +69,7 @@ use crate::web::{ApiResult, Request, reply};
         (name = "health", description = "Whether the service can work, and what it can do"),
     ),
     servers((url = "/", description = "The service that has sent this document")),
-    security(("api_key" = [])),
+    security(("api_key" = []), ("id_token" = [])),
     modifiers(&Common),
 )]
 struct Api;
@@ -107,6 +109,18 @@ impl Modify for Common {
         components.add_security_scheme(
             "api_key",
             SecurityScheme::ApiKey(ApiKey::Header(ApiKeyValue::new(headers::API_KEY))),
+        );
+        components.add_security_scheme(
+            "id_token",
+            SecurityScheme::Http(
+                HttpBuilder::new()
+                    .scheme(HttpAuthScheme::Bearer)
+                    .bearer_format("JWT")
+                    .description(Some(
+                        "The id token of a pipeline's job, which fits a workload identity",
+                    ))
+                    .build(),
+            ),
         );
         components.add_security_scheme(
             "session",
@@ -231,8 +245,8 @@ fn complete(operation: &mut Operation, creates: bool, reads: bool) {
             if scope == Scope::Record {
                 codes.push(ProblemCode::OutOfBounds);
             }
-            let required = SecurityRequirement::new("api_key", [scope.as_str()]);
-            operation.security = Some(vec![required]);
+            let required = |scheme| SecurityRequirement::new(scheme, [scope.as_str()]);
+            operation.security = Some(vec![required("api_key"), required("id_token")]);
         }
     }
     if in_path {

@@ -57,11 +57,14 @@ impl ActivityRow {
             ActorType::Operator => Some("operator"),
             ActorType::ApiKey => Some("key"),
             ActorType::Source => Some("source"),
+            ActorType::Workload => Some("pipeline"),
             _ => None,
         };
         let actor_address = actor.id.map(|id| match actor.kind {
             ActorType::Source => format!("/settings/sources/{id}"),
-            ActorType::ApiKey => format!("/activity?{}", format::query("actor_id", key_actor(id))),
+            ActorType::ApiKey | ActorType::Workload => {
+                format!("/activity?{}", format::query("actor_id", key_actor(id)))
+            }
             _ => format!("/activity?{}", format::query("actor_id", id)),
         });
         let StoredEntry { entry, address, .. } = stored;
@@ -142,6 +145,7 @@ fn verb(action: &Action, kind: &ResourceType, metadata: &Value) -> &'static str 
         (Action::Created, ResourceType::Host) => "created the host",
         (Action::Created, ResourceType::ApiKey) => "created the API key",
         (Action::Created, ResourceType::Source) => "created the source",
+        (Action::Created, ResourceType::Workload) => "created the workload identity",
         (Action::Created, _) => "created",
         (Action::Updated, ResourceType::Service) => "updated the service",
         (Action::Updated, ResourceType::Host) => "updated the host",
@@ -151,6 +155,7 @@ fn verb(action: &Action, kind: &ResourceType, metadata: &Value) -> &'static str 
         (Action::Updated, _) => "updated",
         (Action::Deleted, ResourceType::Change) => "deleted the change",
         (Action::Deleted, ResourceType::Source) => "deleted the source",
+        (Action::Deleted, ResourceType::Workload) => "deleted the workload identity",
         (Action::Deleted, _) => "deleted",
         (Action::Invited, _) => "invited",
         (Action::Joined, _) => "joined",

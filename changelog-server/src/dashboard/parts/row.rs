@@ -109,6 +109,7 @@ pub(crate) fn author(author: &Author, on_behalf_of: &Option<String>) -> String {
     let who = match author.kind {
         AuthorType::ApiKey => format!("recorded by the API key {name}"),
         AuthorType::Source => format!("recorded by the source {name}"),
+        AuthorType::Workload => format!("recorded by the pipeline {name}"),
         _ => format!("recorded by {name}"),
     };
     match on_behalf_of {

@@ -190,7 +190,11 @@ impl<'d> Reader<'d> {
         let schemes = list(required).flat_map(members);
         let schemes = schemes.map(|(name, scopes)| {
             let scheme = &self.document["components"]["securitySchemes"][name];
-            let mut words = format!("{} `{}`", text(&scheme["in"]), text(&scheme["name"]));
+            let mut words = if scheme["type"] == "http" {
+                "the id token of a pipeline in the header `authorization`".to_owned()
+            } else {
+                format!("{} `{}`", text(&scheme["in"]), text(&scheme["name"]))
+            };
             for scope in list(scopes) {
                 let _ = write!(words, ", with the scope `{}`", text(scope));
             }

@@ -68,7 +68,7 @@ impl ListedKey {
 }
 
 /// Returns what a key may do, in a few words: the scopes, then each bound.
-fn may(permissions: &Permissions, services: &[(ServiceId, String)]) -> Vec<String> {
+pub(super) fn may(permissions: &Permissions, services: &[(ServiceId, String)]) -> Vec<String> {
     fn joined(words: &[impl ToString]) -> String {
         let words: Vec<String> = words.iter().map(ToString::to_string).collect();
         words.join(", ")
@@ -146,7 +146,7 @@ fn empty_form() -> Form {
     Form::with_values([(SCOPES, Scope::WORDS.join(","))])
 }
 
-/// Reads a form. One without any scope is refused if it offered them.
+/// Reads a form.
 async fn read(
     app: &App,
     tenant: Tenant,
@@ -154,14 +154,20 @@ async fn read(
     now: Timestamp,
 ) -> Result<NewApiKey, StoreError> {
     let mut form = form.clone();
-    let offers_scopes = form.has(SCOPES);
-    form.join(&SEVERAL);
-    if offers_scopes && list::parse(form.value(SCOPES)).is_empty() {
-        let message = "choose at least one";
-        return Err(Invalid::one("/scopes", ViolationCode::Required, message).into());
-    }
+    check_scopes(&mut form, &SEVERAL)?;
     named::resolve_services(&app.store, tenant, &mut form, SERVICES, MAX_KEY_SERVICES).await?;
     Ok(form.create(FIELDS, now).await?)
+}
+
+/// Joins the checkboxes of a form. One without any scope is refused if it offered them.
+pub(super) fn check_scopes(form: &mut Form, checkboxes: &[&str]) -> Result<(), Invalid> {
+    let offers_scopes = form.has(SCOPES);
+    form.join(checkboxes);
+    if offers_scopes && list::parse(form.value(SCOPES)).is_empty() {
+        let message = "choose at least one";
+        return Err(Invalid::one("/scopes", ViolationCode::Required, message));
+    }
+    Ok(())
 }
 
 async fn show_keys(app: &App, viewer: &Viewer, outcome: Outcome) -> ApiResult {

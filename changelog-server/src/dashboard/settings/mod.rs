@@ -1,10 +1,11 @@
-//! `/settings`: API keys, members, integrations, sources and the organization.
+//! `/settings`: API keys, workload identities, members, integrations, sources and the organization.
 
 pub(super) mod api_keys;
 pub(super) mod integrations;
 pub(super) mod members;
 pub(super) mod organization;
 pub(super) mod sources;
+pub(super) mod workloads;
 
 use crate::app::App;
 use crate::dashboard::parts::page;

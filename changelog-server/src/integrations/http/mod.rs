@@ -6,7 +6,7 @@
 //!   continues to an address that was checked.
 //! - Redirects are not followed, and proxies of the environment are not used.
 //! - https only, except to networks that the operator allows.
-//! - Answers are read to [`MAX_RESPONSE_BYTES`] and not decompressed.
+//! - Answers are read to [`MAX_RESPONSE_BYTES`], or another limit, and not decompressed.
 
 mod error;
 mod networks;
@@ -20,7 +20,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::HeaderMap;
 use http::{Method, StatusCode};
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use reqwest::{Client, redirect};
 use tokio::sync::OnceCell;
 use url::{Host, Url};
@@ -67,7 +67,7 @@ pub struct ReceiverResponse {
     pub status: StatusCode,
     /// The headers.
     pub headers: HeaderMap,
-    /// The body, or its first [`MAX_RESPONSE_BYTES`] bytes.
+    /// The body, or as many of its first bytes as are read.
     pub body: Vec<u8>,
     /// Whether the body has more bytes.
     pub is_cut: bool,
@@ -128,20 +128,40 @@ impl ReceiverClient {
         }
     }
 
+    /// Returns a client that reaches any address, also over plain http.
+    pub(crate) fn without_limits(&self) -> Self {
+        let everything = [Ipv4Net::default().into(), Ipv6Net::default().into()];
+        let inner = Inner {
+            networks: Arc::new(Networks::new(everything.to_vec())),
+            lookup: Arc::clone(&self.inner.lookup),
+            https: OnceCell::new(),
+            http: OnceCell::new(),
+        };
+        Self {
+            inner: Arc::new(inner),
+            trace: None,
+        }
+    }
+
     /// Sends a request and reads its answer. An answer of any status is `Ok`.
     ///
     /// # Errors
     /// [`SendError`] if the URL or the address is refused, or no answer came within
     /// [`REQUEST_TIMEOUT`].
     pub async fn send(&self, request: ReceiverRequest<'_>) -> Result<ReceiverResponse, SendError> {
-        tokio::time::timeout(REQUEST_TIMEOUT, self.exchange(request))
+        tokio::time::timeout(REQUEST_TIMEOUT, self.exchange(request, MAX_RESPONSE_BYTES))
             .await
             .unwrap_or(Err(SendError::Timeout))
     }
 
-    async fn exchange(
+    /// Sends a request and reads at most `max_bytes` of its answer; the caller limits the time.
+    ///
+    /// # Errors
+    /// [`SendError`] if the URL or the address is refused, or there is no answer.
+    pub(crate) async fn exchange(
         &self,
         mut request: ReceiverRequest<'_>,
+        max_bytes: usize,
     ) -> Result<ReceiverResponse, SendError> {
         let url = Url::parse(request.url).map_err(|_| SendError::InvalidUrl)?;
         let scheme = self.checked(&url)?;
@@ -164,7 +184,7 @@ impl ReceiverClient {
             .await
             .map_err(|error| SendError::of(&error))?
         {
-            let room = MAX_RESPONSE_BYTES - body.len();
+            let room = max_bytes - body.len();
             body.extend_from_slice(&chunk[..chunk.len().min(room)]);
             if chunk.len() > room {
                 // The rest is dropped with the connection.

@@ -278,6 +278,7 @@ fn author(change: &Change) -> Option<String> {
         match author.kind {
             AuthorType::ApiKey => format!("API key {name}"),
             AuthorType::Source => format!("source {name}"),
+            AuthorType::Workload => format!("pipeline {name}"),
             _ => name,
         }
     });

@@ -2,6 +2,7 @@
 //! the database, because other creates wait while it is written.
 
 use changelog_core::ids::uuid_v7;
+use changelog_core::limits::MAX_NAME_CHARS;
 use changelog_core::{
     Action, ActivityId, Change, ChangeCreated, ChangeEvent, ChangeId, EventKind, HostId, NewChange,
     ResourceType, Timestamp,
@@ -67,6 +68,15 @@ impl Draft {
         let (has_service_id, host_id) = (new.service_id.is_some(), new.host_id);
         let mut change = new.into_change(id.into(), tenant.id(), actor.author(), now.into());
         change.source.clone_from(&actor.source);
+        if let Some(pipeline) = &actor.pipeline {
+            // What the token says, where the client claims nothing else.
+            let given = |text: &Option<String>| {
+                let text = text.clone()?;
+                (text.chars().count() <= MAX_NAME_CHARS).then_some(text)
+            };
+            change.commit = change.commit.or_else(|| given(&pipeline.run.commit));
+            change.on_behalf_of = change.on_behalf_of.or_else(|| given(&pipeline.run.actor));
+        }
         let mut metadata = json!({ "risk_level": change.risk_level, "status": change.status });
         if let Some(outcome) = &change.outcome {
             metadata["outcome"] = json!(outcome);

@@ -94,6 +94,7 @@ pub(super) fn stored(document: &str, author_key: Option<&str>) -> Result<Change,
             kind: AuthorType::Person,
             name: String::new(),
             id,
+            verified: None,
         };
         json.push_str(",\"created_by\":");
         json.push_str(&serde_json::to_string(&author).map_err(|error| broken(&error))?);

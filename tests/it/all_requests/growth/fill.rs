@@ -51,7 +51,7 @@ const WORDS: [&str; 11] = [
 /// `TEXT(x)` (an id in JSON), `HASH(x)`, `ORG`,
 /// `OWNER`, `SERVICE`, `RECEIVER`, `SOURCE` and `NOW` are replaced; `AGE` is the current time, for a
 /// third of the rows long ago, so that they have expired.
-const PER_NOUN: [&str; 18] = [
+const PER_NOUN: [&str; 19] = [
     "organizations (id, name, plan, created_at) SELECT ID(n), 'Other', 'pro', NOW",
     "users (id, email, email_folded, name, password_hash, created_at)
         SELECT ID(n), 'p' || n || '@example.org', 'p' || n || '@example.org', 'P', '', NOW",
@@ -87,6 +87,10 @@ const PER_NOUN: [&str; 18] = [
     "sources (organization_id, id, kind, name, name_folded, token_hash, settings, created_at,
             created_by)
         SELECT ID(n), ID(n), 'github', 'GitHub', 'github', HASH(n), '{}', NOW, 'P'",
+    "workloads (id, organization_id, name, name_folded, issuer, audience, claims, is_insecure,
+            lookup, hint_lookup, permissions, created_by, created_at)
+        SELECT ID(n), ID(n), 'workload ' || n, 'workload ' || n, 'https://i.example', 'a', '[]', 0,
+            ID(n), ID(n), '{\"scopes\":[\"read\"]}', 'P', NOW",
     "activity_actors (organization_id, actor_key, actor_name)
         SELECT ORG, 'API key: key ' || n, 'API key: key ' || n",
     "activity (organization_id, id, actor_id, actor_name, action, resource_type, resource_id,

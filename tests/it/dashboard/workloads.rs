@@ -1,0 +1,122 @@
+//! `/settings/workloads`: pipelines that may act without a key.
+
+use chrono::Utc;
+
+use super::{join, sign_in};
+use changelog_tests::chromium::Chromium;
+use changelog_tests::issuer::{Issuer, SigningKey};
+use changelog_tests::{TestApp, assert_contains, assert_lacks, in_browser, on_one};
+
+on_one!(
+    workloads_are_made_and_deleted_by_admins,
+    a_change_shows_what_is_verified,
+);
+in_browser!(a_workload_is_made_in_the_browser);
+
+const GITHUB: &str = "https://token.actions.githubusercontent.com";
+
+async fn workloads_are_made_and_deleted_by_admins(app: TestApp) {
+    let owner = app.browser().await;
+    let path = "/settings/workloads";
+    let page = owner.page(path).await;
+    for words in [
+        "No workload identities yet",
+        "id-token: write",
+        "CHLOG_ID_TOKEN",
+        &app.url(),
+    ] {
+        assert_contains(&page, words);
+    }
+    let fields = |claims: &'static str| {
+        [
+            ("name", "shop"),
+            ("issuer", GITHUB),
+            ("audience", "https://changes.example"),
+            ("claims", claims),
+            ("scopes", ""),
+            ("scopes", "record"),
+            ("environments", "prod"),
+        ]
+    };
+    let answer = owner
+        .post_form(path, &fields("environment=production"))
+        .await;
+    answer.is(422);
+    assert_contains(&answer.text, "say whose jobs");
+    assert_contains(&answer.text, "environment=production");
+    let answer = owner.post_form(path, &fields("repository")).await;
+    answer.is(422);
+    let claims = "repository=acme/shop\r\nenvironment=production\r\n";
+    let page = owner.post_form(path, &fields(claims)).await;
+    page.is(200);
+    for words in [
+        "repository=acme/shop",
+        "environment=production",
+        "in prod only",
+        "“shop” created",
+    ] {
+        assert_contains(&page.text, words);
+    }
+    // The name is taken.
+    owner.post_form(path, &fields(claims)).await.is(422);
+    let (_, row) = page
+        .text
+        .split_once("/settings/workloads/")
+        .expect("a form");
+    let (id, _) = row.split_once('/').expect("an id");
+    let delete = format!("{path}/{id}/delete");
+    let member = join(&app, &owner, "Mia", "member").await.browser;
+    assert_lacks(&member.page(path).await, "New workload identity");
+    member.post_form(path, &fields(claims)).await.is(403);
+    member.post_form(&delete, &[]).await.is(403);
+    let other = app.browser_of(&app.second_organization()).await;
+    other.post_form(&delete, &[]).await.is(404);
+    owner.post_form(&delete, &[]).await.is(303);
+    assert_contains(&owner.page(path).await, "No workload identities yet");
+    let log = owner.page("/activity?resource=workload").await;
+    assert_contains(&log, "created the workload identity");
+    assert_contains(&log, "deleted the workload identity");
+}
+
+async fn a_change_shows_what_is_verified(app: TestApp) {
+    let key = SigningKey::ed25519("k");
+    let issuer = Issuer::start(&[&key]).await;
+    let (url, audience) = (issuer.url(), app.url());
+    let mut arguments = vec!["workload", "create", "--org", &app.organization.id];
+    arguments.extend(["--name", "shop", "--issuer", &url, "--audience", &audience]);
+    arguments.extend(["--claim", "repository=acme/*", "--allow-insecure-issuer"]);
+    app.admin(&arguments);
+    let token = key.sign(&issuer.claims(&audience, Utc::now()));
+    let pipeline = app
+        .anonymous()
+        .with("authorization", &format!("Bearer {token}"));
+    let change = pipeline.change("Deploy shop").await;
+    let owner = app.browser().await;
+    let page = owner.page(&format!("/changes/{change}")).await;
+    for words in [
+        "github acme/shop",
+        ">pipeline<",
+        ">verified<",
+        "refs/heads/main",
+        "run 4711",
+        "(verified)",
+    ] {
+        assert_contains(&page, words);
+    }
+    let log = owner.page("/activity").await;
+    assert_contains(&log, "github acme/shop");
+    assert_contains(&owner.page("/settings/workloads").await, "Insecure issuer");
+}
+
+async fn a_workload_is_made_in_the_browser(app: TestApp, browser: Chromium) {
+    sign_in(&browser, &app, &app.organization).await;
+    browser.open(&app.at("/settings/workloads")).await;
+    browser.press("Create workload identity").await;
+    browser.wait_for("#name-error-1").await;
+    let form = "main form[action='/settings/workloads']";
+    let fields = [("name", "shop <b>&"), ("claims", "repository=acme/shop")];
+    browser.fill(form, &fields).await;
+    browser.press("Create workload identity").await;
+    browser.wait_for_text("“shop <b>&” created").await;
+    browser.wait_for_text("repository=acme/shop").await;
+}
