@@ -77,6 +77,9 @@ wire_enum! {
         Source = "source",
         /// Incidents opened, changed or resolved, and their causes marked.
         Incident = "incident",
+        /// Sign-in by the organization's identity provider: connected, changed or disconnected,
+        /// and who signed in by it.
+        Sso = "sso",
     }
 }
 
@@ -315,6 +318,7 @@ mod tests {
             "integration",
             "source",
             "incident",
+            "sso",
         ];
         assert_eq!(ResourceType::WORDS, words);
         for word in words {

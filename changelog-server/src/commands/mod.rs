@@ -14,6 +14,7 @@ mod secret;
 mod secrets;
 mod serve;
 mod source;
+mod sso;
 mod status;
 mod table;
 mod user;
@@ -103,6 +104,7 @@ async fn dispatch(arguments: Arguments) -> Result<(), Failure> {
         Command::User(command) => user::run(&common, command).await,
         Command::Integration(command) => integration::run(&common, command).await,
         Command::Source(command) => source::run(&common, command).await,
+        Command::Sso(command) => sso::run(&common, command).await,
         Command::Secrets(command) => secrets::run(&common, &command).await,
         Command::Health(health) => health::run(&common, &health).await,
         Command::Backup { path } => backup::run(&common, &path).await,

@@ -13,6 +13,7 @@ mod schema;
 mod secrets;
 mod serve;
 mod source;
+mod sso;
 mod user;
 
 use std::path::PathBuf;
@@ -31,6 +32,7 @@ pub use schema::Schema;
 pub use secrets::{SecretsCommand, SecretsFile};
 pub use serve::{Serve, Settings};
 pub use source::{CreateSource, SourceCommand};
+pub use sso::{SetSso, SsoCommand};
 pub use user::User;
 
 /// The change log service.
@@ -86,6 +88,9 @@ pub enum Command {
     /// Let other systems send what changes: GitHub, Argo CD, clouds and others
     #[command(subcommand)]
     Source(SourceCommand),
+    /// Connect the identity provider of an organization, by which its people sign in
+    #[command(subcommand)]
+    Sso(SsoCommand),
     /// Manage the key that encrypts stored secrets
     #[command(subcommand)]
     Secrets(SecretsCommand),

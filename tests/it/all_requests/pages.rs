@@ -40,6 +40,7 @@ impl Fixture {
             "/settings/api-keys",
             "/settings/members",
             "/settings/organization",
+            "/settings/sign-in",
             "/settings/integrations",
             "/settings/integrations/new",
             "/settings/sources",
