@@ -118,8 +118,15 @@ async fn exchange_now(
     let claims = identity.verify(&issuer, &id_token, &expected).await?;
     check_sign_in(&claims, provider, code.nonce)?;
     let mut all = claims.all().clone();
-    if let (true, Some(token)) = (lacks_claims(&all, provider), &tokens.access_token) {
-        add_user_info(identity, &issuer, discovery, token, &mut all).await?;
+    if let Some(token) = &tokens.access_token
+        && let Some(need) = need_of(&all, provider)
+    {
+        let info = user_info(identity, &issuer, discovery, token, &all).await;
+        match info {
+            Ok(info) => add_user_info(&mut all, info),
+            Err(error) if need == Need::Required => return Err(error),
+            Err(error) => tracing::debug!(%error, "the user info could not be read"),
+        }
     }
     Ok(Exchanged {
         person: person::read(&all, &provider.roles)?,
@@ -237,31 +244,41 @@ pub(crate) fn shown(text: &str) -> String {
     visible.take(MAX_ERROR_CHARS).collect()
 }
 
-/// Returns whether what is needed of a person is not in the id token. Many providers send it
-/// only to those who ask with the access token.
-fn lacks_claims(claims: &Map<String, Value>, provider: &SsoProvider) -> bool {
+/// Why the user info is requested. Many providers send claims only to those who ask with the
+/// access token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Need {
+    /// Without it, the person cannot be signed in.
+    Required,
+    /// It may have the name.
+    Name,
+}
+
+/// Returns what the id token lacks.
+fn need_of(claims: &Map<String, Value>, provider: &SsoProvider) -> Option<Need> {
     let roles = &provider.roles;
     let first = roles.groups_claim.split('.').next().unwrap_or_default();
     let has_groups = claims.contains_key(&roles.groups_claim) || claims.contains_key(first);
-    !claims.contains_key("email")
-        || !claims.contains_key("name")
-        || (roles.follow_groups() && !has_groups)
+    if !claims.contains_key("email") || (roles.follow_groups() && !has_groups) {
+        return Some(Need::Required);
+    }
+    (!claims.contains_key("name")).then_some(Need::Name)
 }
 
-/// Adds the claims that only the user info has. What the id token says counts: it is signed.
-async fn add_user_info(
+/// Requests the user info of the person whom an id token is about.
+async fn user_info(
     identity: &Identity,
     issuer: &Issuer,
     discovery: &Discovery,
     access_token: &str,
-    claims: &mut Map<String, Value>,
-) -> Result<(), ExchangeError> {
+    claims: &Map<String, Value>,
+) -> Result<Map<String, Value>, ExchangeError> {
     const USER_INFO: &str = "the user info";
     let Some(url) = &discovery.userinfo_endpoint else {
-        return Ok(());
+        return Ok(Map::new());
     };
     let Ok(mut bearer) = HeaderValue::try_from(format!("Bearer {access_token}")) else {
-        return Ok(());
+        return Ok(Map::new());
     };
     bearer.set_sensitive(true);
     let mut headers = HeaderMap::new();
@@ -286,15 +303,17 @@ async fn add_user_info(
         }
         .into());
     }
-    let info: Value = serde_json::from_slice(&response.body)
+    let info = serde_json::from_slice::<Map<String, Value>>(&response.body)
         .map_err(|_| invalid("is not a JSON object; signed user info is not supported"))?;
-    let Value::Object(info) = info else {
-        return Err(invalid("is not a JSON object").into());
-    };
     // Else it is that of somebody else (OpenID Connect Core 1.0, 5.3.2).
     if info.get("sub").is_none() || info.get("sub") != claims.get("sub") {
         return Err(invalid("is that of another person").into());
     }
+    Ok(info)
+}
+
+/// Adds the claims that only the user info has. What the id token says counts: it is signed.
+fn add_user_info(claims: &mut Map<String, Value>, info: Map<String, Value>) {
     // An address and whether it is verified belong together.
     let has_email = claims.contains_key("email");
     for (name, value) in info {
@@ -303,7 +322,6 @@ async fn add_user_info(
         }
         claims.entry(name).or_insert(value);
     }
-    Ok(())
 }
 
 #[cfg(test)]

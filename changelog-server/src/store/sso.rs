@@ -8,7 +8,7 @@ use changelog_core::{
 use chrono::{DateTime, Utc};
 use serde_json::{Map, Value, json};
 use sqlx::FromRow;
-use sqlx::types::{Json, Text, Uuid};
+use sqlx::types::{Text, Uuid};
 
 use super::activity::{Entry, changed};
 use super::engine::{execute, on, read};
@@ -128,7 +128,7 @@ struct Row {
     client_secret: Vec<u8>,
     default_role: Option<Text<Role>>,
     groups_claim: String,
-    group_roles: Json<Vec<changelog_core::GroupRole>>,
+    group_roles: String,
     is_required: i64,
     emergency_user_id: Option<Uuid>,
     has_own_redirect: i64,
@@ -145,8 +145,9 @@ struct OrganizationRow {
 }
 
 impl SsoProvider {
-    fn of(tenant: Tenant, row: Row) -> Self {
-        Self {
+    fn of(tenant: Tenant, row: Row) -> Result<Self, StoreError> {
+        let groups = serde_json::from_str(&row.group_roles);
+        Ok(Self {
             tenant,
             issuer: row.issuer,
             client_id: row.client_id,
@@ -154,7 +155,7 @@ impl SsoProvider {
             roles: SsoRoles {
                 default_role: row.default_role.map(|role| role.0),
                 groups_claim: row.groups_claim,
-                groups: row.group_roles.0,
+                groups: groups.map_err(|error| super::changes::broken(&error))?,
             },
             is_required: row.is_required != 0,
             emergency_owner: row.emergency_user_id.map(UserId::from),
@@ -166,7 +167,7 @@ impl SsoProvider {
             allows_insecure: row.allows_insecure != 0,
             created_at: Timestamp::from_millis(row.created_at),
             updated_at: Timestamp::from_millis(row.updated_at),
-        }
+        })
     }
 
     /// Returns whether a person's password works in the organization.
@@ -241,7 +242,7 @@ impl Database {
                 .bind(tenant.uuid())
                 .fetch_optional(&mut **db)
         })?;
-        Ok(row.map(|row| SsoProvider::of(tenant, row)))
+        row.map(|row| SsoProvider::of(tenant, row)).transpose()
     }
 
     /// Finds an organization that people want to sign in to, with its provider.
@@ -459,7 +460,7 @@ impl Tx {
                 .bind(tenant.uuid())
                 .fetch_optional(&mut **db)
         })?;
-        Ok(row.map(|row| SsoProvider::of(tenant, row)))
+        row.map(|row| SsoProvider::of(tenant, row)).transpose()
     }
 
     /// Records that a person uses their password in an organization, if that is the emergency

@@ -16,6 +16,9 @@ on_both!(
     nobody_signs_in_by_a_provider_on_the_free_plan,
 );
 
+/// Makes a token of claims that must be refused.
+type Forge<'f> = &'f dyn Fn(&Value) -> String;
+
 async fn tokens_that_are_not_of_this_sign_in_are_refused(app: TestApp) {
     let (key, impostor) = (SigningKey::rsa("k1"), SigningKey::other_rsa("k1"));
     let provider = Provider::start(&key).await;
@@ -45,7 +48,6 @@ async fn tokens_that_are_not_of_this_sign_in_are_refused(app: TestApp) {
     let answer = try_sign_in(&app, ours, &provider, &key, &json!({ "exp": now - 10 })).await;
     answer.is(303);
 
-    type Forge<'f> = &'f dyn Fn(&Value) -> String;
     let forgeries: [(Forge<'_>, &str); 5] = [
         (&|claims| unsigned(claims), "none"),
         (&|claims| key.forge_with_public_key(claims), "HS256"),
