@@ -81,6 +81,9 @@ wire_enum! {
         Incident = "incident",
         /// Workload identities created or deleted.
         Workload = "workload",
+        /// Sign-in by the organization's identity provider: connected, changed or disconnected,
+        /// and who signed in by it.
+        Sso = "sso",
     }
 }
 
@@ -320,6 +323,7 @@ mod tests {
             "integration",
             "source",
             "incident",
+            "sso",
         ];
         assert_eq!(ResourceType::WORDS, words);
         for word in words {

@@ -38,6 +38,7 @@ mod rules;
 pub mod schema;
 pub mod service;
 pub mod source;
+pub mod sso;
 pub mod subscription;
 pub mod text;
 pub mod time;
@@ -87,6 +88,7 @@ pub use source::{
     AlertTemplates, GenericTemplates, NewSource, RiskRules, SourceKind, SourcePatch, SourceRef,
     SourceSettings,
 };
+pub use sso::{GroupRole, SsoInput, SsoRedirect, SsoRoles};
 pub use subscription::{MailMode, Subscription, SubscriptionOptions};
 pub use time::Timestamp;
 pub use user::{Credentials, OwnerInput, User, UserInput};

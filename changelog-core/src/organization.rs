@@ -25,6 +25,11 @@ impl Plan {
     pub fn includes_api(&self) -> bool {
         *self == Self::Pro
     }
+
+    /// Returns whether people may sign in by the organization's identity provider.
+    pub fn includes_sso(&self) -> bool {
+        *self == Self::Pro
+    }
 }
 
 /// An organization, which all records belong to.
@@ -90,6 +95,7 @@ mod tests {
         assert_eq!(Plan::WORDS, ["free", "pro"]);
         assert!(Plan::Pro.includes_api());
         assert!(!Plan::Free.includes_api());
+        assert!(Plan::Pro.includes_sso() && !Plan::Free.includes_sso());
         // A plan of the future is not guessed at.
         assert!(!Plan::Unknown("enterprise".into()).includes_api());
     }

@@ -31,6 +31,7 @@ mod rhythm;
 pub mod secrets;
 mod serve;
 pub mod service;
+mod sso;
 pub mod store;
 mod suspects;
 mod systemd;

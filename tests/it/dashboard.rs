@@ -34,6 +34,7 @@ mod setup;
 mod sign_in;
 mod sign_in_attempts;
 mod sources;
+mod sso;
 mod subscriptions;
 mod upcoming;
 mod without_scripts;
@@ -97,7 +98,7 @@ const PASSWORD: &str = "a pear and 4711 plums";
 pub(crate) struct Person {
     pub(crate) id: String,
     pub(crate) email: String,
-    browser: TestClient,
+    pub(crate) browser: TestClient,
 }
 
 /// Invites a person to the organization of the inviting user, and accepts the invitation.

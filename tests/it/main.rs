@@ -11,4 +11,5 @@ mod deliveries;
 mod integrations;
 mod operations;
 mod sources;
+mod sso;
 mod store;

@@ -5,6 +5,8 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Mutex;
 
+use crate::programs;
+
 /// The variable with the programs, separated by commas, whose absence fails a test
 /// instead of skipping it.
 const REQUIRE_VARIABLE: &str = "CHANGELOG_TEST_REQUIRE";
@@ -35,4 +37,18 @@ pub fn in_path(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path)
         .map(|folder| folder.join(name))
         .find(|file| file.is_file())
+}
+
+/// Returns the path of a tool that `.ci/run` installs into the target folder.
+pub fn api_tool(name: &str) -> Option<PathBuf> {
+    let target = programs::folder().parent().expect("the target folder");
+    let tool = target.join("api-tools").join(name);
+    if tool.exists() {
+        return Some(tool);
+    }
+    missing(
+        "api-tools",
+        &format!("api-tools/{name} in the target folder"),
+    );
+    None
 }

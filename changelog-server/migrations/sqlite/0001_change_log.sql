@@ -17,6 +17,8 @@ CREATE TABLE organizations (
 -- User accounts. `vouched_by` is the organization whose invitation created the
 -- account and which vouches for the email address; NULL means the operator.
 -- `time_zone` is the name of the zone that mails are written for.
+-- `password_hash` is empty for an account that was made by a sign-in of an identity
+-- provider: it has no password.
 -- An address can have one account for each organization that vouches for it, so
 -- that no organization can claim an address before the others. There is no
 -- foreign key because on PostgreSQL `users` is not distributed by organization.
@@ -34,11 +36,13 @@ CREATE INDEX users_by_email ON users (email_folded, created_at, id);
 CREATE INDEX users_by_voucher ON users (email_folded, vouched_by, id);
 CREATE UNIQUE INDEX users_of_operator ON users (email_folded) WHERE vouched_by IS NULL;
 
+-- `emergency_seen_at` is when an owner has marked the uses of the emergency door as seen.
 CREATE TABLE memberships (
     organization_id BLOB NOT NULL REFERENCES organizations (id),
     user_id         BLOB NOT NULL REFERENCES users (id),
     role            TEXT NOT NULL,
     created_at      INTEGER NOT NULL,
+    emergency_seen_at INTEGER,
     PRIMARY KEY (organization_id, user_id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX memberships_by_user ON memberships (user_id, created_at);
@@ -59,16 +63,66 @@ CREATE TABLE invitations (
 ) STRICT;
 CREATE INDEX invitations_by_expiry ON invitations (expires_at);
 
+-- `method` is how the person signed in: 'password', 'sso' or 'proxy'. `provider_sid` is the
+-- id that the identity provider has given the session, by which it can end it.
 CREATE TABLE sessions (
     token_hash      BLOB NOT NULL PRIMARY KEY,
     user_id         BLOB NOT NULL REFERENCES users (id),
     organization_id BLOB NOT NULL,
     user_agent      TEXT,
     created_at      INTEGER NOT NULL,
-    last_seen_at    INTEGER NOT NULL
+    last_seen_at    INTEGER NOT NULL,
+    method          TEXT NOT NULL DEFAULT 'password',
+    provider_sid    TEXT
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX sessions_by_user ON sessions (user_id);
+CREATE INDEX sessions_of_organization ON sessions (organization_id, method, provider_sid);
 CREATE INDEX sessions_by_age ON sessions (last_seen_at);
+
+-- The identity providers by which people sign in (OpenID Connect), one for each organization at
+-- most. `client_secret` is encrypted. `group_roles` is a list of groups with their roles in
+-- JSON. If `is_required` is 1, passwords do not work in the organization, but for that of the
+-- owner `emergency_user_id`, whose last use is the emergency columns. `has_own_redirect`:
+-- see `SsoRedirect`. `allows_insecure` is 1 if the operator lets this issuer be http, and in
+-- networks that only the server reaches.
+CREATE TABLE sso_providers (
+    organization_id    BLOB NOT NULL PRIMARY KEY REFERENCES organizations (id),
+    issuer             TEXT NOT NULL,
+    client_id          TEXT NOT NULL,
+    client_secret      BLOB NOT NULL,
+    default_role       TEXT,
+    groups_claim       TEXT NOT NULL,
+    group_roles        TEXT NOT NULL,
+    is_required        INTEGER NOT NULL,
+    emergency_user_id  BLOB,
+    emergency_used_at  INTEGER,
+    emergency_used_by  TEXT,
+    has_own_redirect   INTEGER NOT NULL,
+    allows_insecure    INTEGER NOT NULL,
+    created_at         INTEGER NOT NULL,
+    updated_at         INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- The people whom identity providers know: the subject that the issuer calls a person by is
+-- an account. An organization's provider speaks for this organization only.
+CREATE TABLE sso_identities (
+    organization_id BLOB NOT NULL REFERENCES organizations (id),
+    issuer          TEXT NOT NULL,
+    subject         TEXT NOT NULL,
+    user_id         BLOB NOT NULL REFERENCES users (id),
+    created_at      INTEGER NOT NULL,
+    PRIMARY KEY (organization_id, issuer, subject)
+) STRICT, WITHOUT ROWID;
+
+-- What works only once: the states of sign-ins and the ids of logout tokens, by their
+-- SHA-256, until they have expired.
+CREATE TABLE sso_used (
+    organization_id BLOB NOT NULL REFERENCES organizations (id),
+    token_hash      BLOB NOT NULL,
+    used_at         INTEGER NOT NULL,
+    PRIMARY KEY (organization_id, token_hash)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX sso_used_by_age ON sso_used (used_at);
 
 -- The addresses of feeds, one for each member at most, by the SHA-256 of their token.
 CREATE TABLE feeds (

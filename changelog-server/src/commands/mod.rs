@@ -15,6 +15,7 @@ mod secret;
 mod secrets;
 mod serve;
 mod source;
+mod sso;
 mod status;
 mod table;
 mod user;
@@ -106,6 +107,7 @@ async fn dispatch(arguments: Arguments) -> Result<(), Failure> {
         Command::Integration(command) => integration::run(&common, command).await,
         Command::Source(command) => source::run(&common, command).await,
         Command::Workload(command) => workload::run(&common, command).await,
+        Command::Sso(command) => sso::run(&common, command).await,
         Command::Secrets(command) => secrets::run(&common, &command).await,
         Command::Health(health) => health::run(&common, &health).await,
         Command::Backup { path } => backup::run(&common, &path).await,

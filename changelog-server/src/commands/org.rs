@@ -7,7 +7,7 @@ use super::table::table;
 use super::{Failure, now, open, organization, print, print_json, secret};
 use crate::config::{Common, Org};
 use crate::passwords;
-use crate::store::{Capacity, Purpose, Store, StoreError, Tenant};
+use crate::store::{Account, Capacity, Purpose, Store, StoreError, Tenant};
 
 pub(super) async fn run(common: &Common, command: Org) -> Result<(), Failure> {
     match command {
@@ -101,7 +101,8 @@ pub(super) async fn create(
         Some(owner) => store.accounts(&owner.email).await?,
         None => Vec::new(),
     };
-    let like = others.into_iter().next().map(|other| other.password_hash);
+    let like = others.into_iter().find(Account::has_password);
+    let like = like.map(|other| other.password_hash);
     let hash = owner
         .as_ref()
         .map(|owner| passwords::hash_now(&owner.password, like.as_deref()));

@@ -9,6 +9,7 @@ use crate::config::{Common, SecretsCommand};
 use crate::ingest::setup::{open_secret, seal_secret};
 use crate::integrations::{key_file, open_target, seal_target};
 use crate::secrets::Secrets;
+use crate::sso::setup;
 use crate::store::{Store, StoreError};
 
 /// The wait before secrets are looked for that a server has encrypted meanwhile by the old
@@ -26,8 +27,8 @@ pub(super) async fn run(common: &Common, command: &SecretsCommand) -> Result<(),
             .iter()
             .map(|one| format!("\n  {} {} ({})", one.noun, one.id, one.name));
         return Err(Failure::Usage(format!(
-            "{}. Of these; delete them by `integration delete` or `source delete`, or rotate with \
-             the file that has their key:{}",
+            "{}. Of these; delete them by `integration delete`, `source delete` or `sso remove`, or \
+             rotate with the file that has their key:{}",
             first.error,
             names.collect::<String>()
         )));
@@ -40,12 +41,13 @@ pub(super) async fn run(common: &Common, command: &SecretsCommand) -> Result<(),
     rotated += encrypt_again(&store, &secrets).await?;
     secrets.remove_old_keys()?;
     print(&format!(
-        "the secrets of {rotated} connections and sources are encrypted by a new key, and the old one is deleted"
+        "the secrets of {rotated} connections, sources and identity providers are encrypted by a new key, \
+         and the old one is deleted"
     ))
 }
 
-/// Encrypts what is not encrypted by the first key, and returns the number of connections and
-/// sources.
+/// Encrypts what is not encrypted by the first key, and returns the number of connections,
+/// sources and identity providers.
 async fn encrypt_again(store: &Store, secrets: &Secrets) -> Result<usize, Failure> {
     let mut rotated = 0;
     for tenant in store.tenants_with_receivers().await? {
@@ -73,6 +75,16 @@ async fn encrypt_again(store: &Store, secrets: &Secrets) -> Result<usize, Failur
                 let encrypted = seal_secret(secrets, tenant, source.id, &secret)?;
                 rotated += usize::from(store.replace_secret(&source, &encrypted).await?);
             }
+        }
+    }
+    for tenant in store.tenants_with_sso().await? {
+        let Some(provider) = store.sso_provider(tenant).await? else {
+            continue;
+        };
+        if !secrets.is_current(&provider.client_secret) {
+            let secret = setup::open_secret(secrets, &provider)?;
+            let encrypted = setup::seal_secret(secrets, tenant, &secret)?;
+            rotated += usize::from(store.replace_sso_secret(&provider, &encrypted).await?);
         }
     }
     Ok(rotated)

@@ -18,7 +18,8 @@ pub(super) async fn run(common: &Common, command: User) -> Result<(), Failure> {
     passwords::refuse_common(&credentials.password, &[&credentials.email])?;
     let store = open(common).await?;
     let (user, others) = account(common, &store, &credentials.email, org.as_deref()).await?;
-    let like = others.first().map(|other| other.password_hash.as_str());
+    let like = others.iter().find(|other| other.has_password());
+    let like = like.map(|other| other.password_hash.as_str());
     let hash = passwords::hash_now(&credentials.password, like);
     let mut tx = store.begin().await?;
     tx.set_password(user.id, &hash).await?;

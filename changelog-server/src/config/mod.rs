@@ -13,6 +13,7 @@ mod schema;
 mod secrets;
 mod serve;
 mod source;
+mod sso;
 mod user;
 mod workload;
 
@@ -32,6 +33,7 @@ pub use schema::Schema;
 pub use secrets::{SecretsCommand, SecretsFile};
 pub use serve::{Serve, Settings};
 pub use source::{CreateSource, SourceCommand};
+pub use sso::{SetSso, SsoCommand};
 pub use user::User;
 pub use workload::{CreateWorkload, WorkloadCommand};
 
@@ -91,6 +93,9 @@ pub enum Command {
     /// Workload identities: pipelines that may act without a key
     #[command(subcommand)]
     Workload(WorkloadCommand),
+    /// Connect the identity provider of an organization, by which its people sign in
+    #[command(subcommand)]
+    Sso(SsoCommand),
     /// Manage the key that encrypts stored secrets
     #[command(subcommand)]
     Secrets(SecretsCommand),

@@ -3,7 +3,9 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroU32;
 
+use changelog_core::OrganizationId;
 use clap::{Args, value_parser};
+use http::HeaderName;
 use ipnet::IpNet;
 use url::Url;
 
@@ -74,6 +76,26 @@ pub struct Settings {
         value_parser = network
     )]
     pub trusted_proxies: Vec<IpNet>,
+    /// A header in which a trusted proxy names the email address of a person who has signed in
+    /// at the proxy
+    #[arg(
+        long,
+        help = "A header, such as X-Auth-Request-Email, in which a trusted proxy names the email \
+                address of a person who has signed in at the proxy; the proxy must remove what \
+                clients send in it",
+        env = "CHANGELOG_TRUSTED_SIGN_IN_HEADER",
+        value_name = "NAME",
+        requires = "trusted_proxies"
+    )]
+    pub trusted_sign_in_header: Option<HeaderName>,
+    /// The id of the organization whose identity provider the sign-in page offers to everyone
+    #[arg(
+        long,
+        env = "CHANGELOG_SSO_ORGANIZATION",
+        value_name = "ID",
+        value_parser = organization_id
+    )]
+    pub sso_organization: Option<OrganizationId>,
     /// The most requests per second of one API key; no limit when absent
     #[arg(long, env = "CHANGELOG_RATE_LIMIT", value_name = "N")]
     pub rate_limit: Option<NonZeroU32>,
@@ -157,6 +179,12 @@ impl Settings {
             .as_ref()
             .is_some_and(|url| url.scheme() == "https")
     }
+}
+
+fn organization_id(text: &str) -> Result<OrganizationId, String> {
+    text.parse().map_err(|bad| {
+        format!("the id of an organization {bad}; `changelog-server org list` shows them")
+    })
 }
 
 /// Returns the address at which the local machine reaches a listener.

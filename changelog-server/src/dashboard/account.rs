@@ -2,7 +2,7 @@
 
 use askama::Template;
 use changelog_core::user::check_name;
-use changelog_core::{Invalid, ServiceRef, Timestamp, UserInput, Violations};
+use changelog_core::{Invalid, ProblemCode, ServiceRef, Timestamp, UserInput, Violations};
 
 use crate::app::App;
 use crate::dashboard::parts::form::{Field, Form};
@@ -11,7 +11,7 @@ use crate::dashboard::parts::{assets, format, page};
 use crate::dashboard::{auth, feed, subscriptions};
 use crate::passwords::Ticket;
 use crate::rate_limits::RateLimited;
-use crate::store::{Account, Bucket, SessionInfo};
+use crate::store::{Account, Bucket, SessionInfo, SignInMethod, Tenant};
 use crate::web::{ApiError, ApiResult, Request, session};
 
 #[derive(Template)]
@@ -82,7 +82,25 @@ impl Shown {
     }
 }
 
+/// Returns where the viewer's session may see and end other sessions: a session that an identity
+/// provider has begun, in its organization; others everywhere.
+fn within(viewer: &Viewer) -> Option<Tenant> {
+    (viewer.session.method == SignInMethod::Sso).then(|| viewer.tenant())
+}
+
+/// Refuses changes of the account itself, which may belong to several organizations, in a session
+/// that the identity provider of one of them has begun.
+fn refuse_by_provider(viewer: &Viewer) -> Result<(), ApiError> {
+    if viewer.session.method == SignInMethod::Sso {
+        let detail = "you have signed in by the identity provider of your organization; sign in with \
+                      your password to change your account";
+        return Err(ApiError::new(ProblemCode::Forbidden, detail));
+    }
+    Ok(())
+}
+
 async fn show_account(app: &App, request: &Request, viewer: &Viewer, shown: Shown) -> ApiResult {
+    let within = within(viewer);
     let refused = shown.name.is_some() || shown.password.is_some();
     let token = session::token(app, request).unwrap_or_default();
     let person = &viewer.session.person;
@@ -94,7 +112,7 @@ async fn show_account(app: &App, request: &Request, viewer: &Viewer, shown: Show
         password: shown.password.unwrap_or_default(),
         sessions: app
             .store
-            .sessions(person.id, token, app.clock.for_expiry())
+            .sessions(person.id, within, token, app.clock.for_expiry())
             .await?,
         subscriptions: subscriptions::forms_of(app, viewer).await?,
         mail_problem: app.store.mail_problem(viewer.tenant(), person.id).await?,
@@ -111,6 +129,7 @@ async fn show_account(app: &App, request: &Request, viewer: &Viewer, shown: Show
 /// `POST /account`
 pub(super) async fn rename(app: App, mut request: Request) -> ApiResult {
     let viewer = Viewer::write_own(&app, &request, Section::Account).await?;
+    refuse_by_provider(&viewer)?;
     let form = request.form().await?;
     let mut name = form.value("name").to_owned();
     let mut problems = Violations::default();
@@ -150,6 +169,7 @@ pub(super) async fn create_feed(app: App, request: Request) -> ApiResult {
 /// `POST /account/password`
 pub(super) async fn change_password(app: App, mut request: Request) -> ApiResult {
     let viewer = Viewer::write_own(&app, &request, Section::Account).await?;
+    refuse_by_provider(&viewer)?;
     app.rate_limits.sign_in(request.context.address)?;
     let form = request.form().await?;
     let person = &viewer.session.person;
@@ -185,13 +205,16 @@ pub(super) async fn change_password(app: App, mut request: Request) -> ApiResult
         let form = form.refuse_field("current_password", "Incorrect password");
         return show_account(&app, &request, &viewer, Shown::refused_password(form)).await;
     }
-    let like = others.into_iter().next().map(|other| other.password_hash);
+    let like = others.into_iter().find(Account::has_password);
+    let like = like.map(|other| other.password_hash);
     let hash = ticket.hash(new, like).await?;
     let mut tx = app.store.begin().await?;
     tx.record_success(&bucket).await?;
     // Ends every session, including this one, which a new one replaces.
     tx.set_password(person.id, &hash).await?;
-    let tokens = auth::renew_session(&app, &mut tx, &request, &own.user, viewer.tenant()).await?;
+    let (tenant, method) = (viewer.tenant(), viewer.session.method);
+    let tokens =
+        auth::renew_session(&app, &mut tx, &request, &own.user, tenant, method, None).await?;
     tx.commit().await?;
     let mut response = page::see_other("/account?done=password");
     tokens.set_cookies(&app, &mut response);
@@ -227,7 +250,7 @@ pub(super) async fn end_other_sessions(app: App, request: Request) -> ApiResult 
         return Err(ApiError::unknown_path());
     };
     let mut tx = app.store.begin().await?;
-    tx.end_other_sessions(viewer.session.person.id, token)
+    tx.end_other_sessions(viewer.session.person.id, within(&viewer), token)
         .await?;
     tx.commit().await?;
     Ok(page::see_other("/account?done=sessions"))

@@ -5,12 +5,17 @@ use changelog_core::limits::MAX_EMAIL_CHARS;
 use changelog_core::user::fold_email;
 use changelog_core::{OrganizationId, ProblemCode, Timestamp, User};
 use http::{HeaderValue, header};
+use warp::reply::Response;
 
 use crate::app::App;
 use crate::dashboard::parts::viewer::{Section, Viewer};
 use crate::dashboard::parts::{assets, page};
+use crate::dashboard::sso;
 use crate::passwords::Ticket;
-use crate::store::{Account, Actor, Bucket, StoreError, Tenant, Tx};
+use crate::store::{
+    Account, Actor, BY_PROXY, Bucket, NewSession, PasswordMembership, SignInMethod, StoreError,
+    Tenant, Tx,
+};
 use crate::web::session::SessionTokens;
 use crate::web::{ApiError, ApiResult, Request, cross_site, session};
 
@@ -27,11 +32,21 @@ struct SignInPage<'a> {
     awaits_setup: bool,
     /// The path to open after the sign-in; empty for the overview.
     next: &'a str,
+    /// The organizations whose identity provider is offered.
+    offers: Vec<sso::Offer>,
+}
+
+/// Asks for the identity provider of an organization that requires it.
+#[derive(Template)]
+#[template(path = "auth/sso_required.html")]
+pub(super) struct SsoRequiredPage {
+    /// The address that begins the sign-in.
+    pub(super) address: String,
 }
 
 /// Returns a path of this service unchanged, else an empty string: a link to the
 /// sign-in page must not lead to another site.
-fn local_path(next: &str) -> &str {
+pub(super) fn local_path(next: &str) -> &str {
     let is_local = next.starts_with('/')
         && !next.starts_with("//")
         && next
@@ -47,6 +62,11 @@ pub(super) async fn sign_in_form(app: App, request: Request) -> ApiResult {
     if session::find(&app, &request).await?.is_some() {
         return Ok(page::see_other(if next.is_empty() { "/" } else { next }));
     }
+    if let Some(email) = session::proxy_email(&app, &request)
+        && let Some(response) = sign_in_by_proxy(&app, &request, email, next).await?
+    {
+        return Ok(response);
+    }
     let page = SignInPage {
         email: "",
         error: "",
@@ -54,8 +74,44 @@ pub(super) async fn sign_in_form(app: App, request: Request) -> ApiResult {
         has_ended: session::token(&app, &request).is_some(),
         awaits_setup: app.store.awaits_setup().await?,
         next,
+        offers: sso::offers(&app, &request, next).await?,
     };
     page::render(200, &page)
+}
+
+/// Signs a person in who has signed in at a trusted proxy, in the organization that they joined
+/// first of those that do not require their identity provider. `None` if they are a member of
+/// none.
+async fn sign_in_by_proxy(
+    app: &App,
+    request: &Request,
+    email: &str,
+    next: &str,
+) -> Result<Option<Response>, ApiError> {
+    app.rate_limits.sign_in(request.context.address)?;
+    for account in app.store.accounts(email).await? {
+        let user = account.user;
+        let tenant = match app.store.membership_by_password(user.id).await? {
+            PasswordMembership::In(tenant) => tenant,
+            PasswordMembership::ProviderRequired(_) | PasswordMembership::None => continue,
+        };
+        // The emergency access is by password only.
+        let provider = app.store.sso_provider(tenant).await?;
+        if provider.is_some_and(|provider| provider.is_required) {
+            continue;
+        }
+        let method = SignInMethod::Proxy;
+        let mut tx = app.store.begin().await?;
+        let tokens = renew_session(app, &mut tx, request, &user, tenant, method, None).await?;
+        let actor = Actor::person(user.id, &user.name, request.context.address);
+        tx.record_sso_sign_in(tenant, &actor, &user, BY_PROXY, app.now())
+            .await?;
+        tx.commit().await?;
+        let mut response = page::see_other(if next.is_empty() { "/" } else { next });
+        session::SESSION.set(app, &mut response, &tokens.session);
+        return Ok(Some(response));
+    }
+    Ok(None)
 }
 
 /// `POST /sign-in`
@@ -68,10 +124,18 @@ pub(super) async fn sign_in(app: App, mut request: Request) -> ApiResult {
     let ticket = app.passwords.enter()?;
     let checked = check_password(&app, &request, &ticket, email, password).await?;
     let Some((login, tenant)) = (match checked {
-        PasswordCheck::Throttled(seconds) => return throttled(email, next, seconds),
+        PasswordCheck::Throttled(seconds) => {
+            return throttled(&app, &request, email, next, seconds).await;
+        }
         PasswordCheck::Correct(login) => {
-            let tenant = app.store.first_membership(login.user.id).await?;
-            tenant.map(|tenant| (login, tenant))
+            match app.store.membership_by_password(login.user.id).await? {
+                PasswordMembership::In(tenant) => Some((login, tenant)),
+                PasswordMembership::ProviderRequired(id) => {
+                    let address = sso::address(id, next);
+                    return page::render(403, &SsoRequiredPage { address });
+                }
+                PasswordMembership::None => None,
+            }
         }
         PasswordCheck::Wrong => None,
     }) else {
@@ -81,6 +145,7 @@ pub(super) async fn sign_in(app: App, mut request: Request) -> ApiResult {
             has_ended: false,
             awaits_setup: false,
             next,
+            offers: sso::offers(&app, &request, next).await?,
         };
         return page::render(401, &page);
     };
@@ -181,7 +246,7 @@ pub(super) async fn check_password(
     }))
 }
 
-/// Begins a session with a new token, ends the browser's previous session and
+/// Begins a session by password with a new token, ends the browser's previous session and
 /// records the sign-in.
 pub(super) async fn begin_session(
     app: &App,
@@ -190,37 +255,56 @@ pub(super) async fn begin_session(
     user: &User,
     tenant: Tenant,
 ) -> Result<SessionTokens, StoreError> {
-    let tokens = renew_session(app, tx, request, user, tenant).await?;
+    let method = SignInMethod::Password;
+    let tokens = renew_session(app, tx, request, user, tenant, method, None).await?;
     let actor = Actor::person(user.id, &user.name, request.context.address);
     tx.record_sign_in(tenant, &actor, user, app.now()).await?;
+    tx.record_emergency_use(tenant, &actor, user, app.now())
+        .await?;
     Ok(tokens)
 }
 
-/// Begins a session as [`begin_session`] does, for a user who is already signed in:
-/// records no sign-in.
+/// Begins a session as [`begin_session`] does, by any method, and records no sign-in.
+/// `provider_sid` is the id that an identity provider has given the session.
 pub(super) async fn renew_session(
     app: &App,
     tx: &mut Tx,
     request: &Request,
     user: &User,
     tenant: Tenant,
+    method: SignInMethod,
+    provider_sid: Option<&str>,
 ) -> Result<SessionTokens, StoreError> {
     if let Some(old) = session::token(app, request) {
         tx.end_session(old).await?;
     }
     let tokens = SessionTokens::new();
     let now = app.clock.for_expiry();
-    let agent = request.header(header::USER_AGENT.as_str());
-    tx.insert_session(&tokens.session, user.id, tenant, agent, now)
-        .await?;
-    let browser = session::browser_token(app, request);
-    tx.remember_browser(browser, &tokens.browser, user.id, now)
-        .await?;
+    let new = NewSession {
+        user: user.id,
+        tenant,
+        method,
+        provider_sid,
+        user_agent: request.header(header::USER_AGENT.as_str()),
+    };
+    tx.insert_session(&tokens.session, new, now).await?;
+    // Others must not have more attempts at the password because they were signed in without it.
+    if method == SignInMethod::Password {
+        let browser = session::browser_token(app, request);
+        tx.remember_browser(browser, &tokens.browser, user.id, now)
+            .await?;
+    }
     Ok(tokens)
 }
 
 /// Responds with the form: too many sign-ins have failed.
-fn throttled(email: &str, next: &str, seconds: u64) -> ApiResult {
+async fn throttled(
+    app: &App,
+    request: &Request,
+    email: &str,
+    next: &str,
+    seconds: u64,
+) -> ApiResult {
     let error = format!("Too many attempts. Try again in {seconds} s.");
     let page = SignInPage {
         email,
@@ -228,6 +312,7 @@ fn throttled(email: &str, next: &str, seconds: u64) -> ApiResult {
         has_ended: false,
         awaits_setup: false,
         next,
+        offers: sso::offers(app, request, next).await?,
     };
     let mut response = page::render(429, &page)?;
     response
@@ -259,10 +344,35 @@ pub(super) async fn switch_organization(app: App, mut request: Request) -> ApiRe
             format!("organization_id {bad}"),
         )
     })?;
+    if viewer.session.method == SignInMethod::Sso {
+        let detail = "this session was begun by the identity provider of one organization and acts \
+                      in this one only; sign out, and sign in to the other one";
+        return Err(ApiError::new(ProblemCode::Forbidden, detail));
+    }
+    let person = &viewer.session.person;
+    let other = app.store.sso_organization(target).await?;
+    let provider = other.and_then(|found| found.provider);
+    let is_open = provider.is_none_or(|provider| match viewer.session.method {
+        SignInMethod::Password => provider.permits_password(person.id),
+        SignInMethod::Sso | SignInMethod::Proxy => !provider.is_required,
+    });
+    if !is_open {
+        // Not a redirect: browsers do not follow it from a form to the provider.
+        let address = sso::address(target, "");
+        return page::render(403, &SsoRequiredPage { address });
+    }
     let token = session::token(&app, &request).unwrap_or_default();
     let mut tx = app.store.begin().await?;
-    tx.switch_organization(token, viewer.session.person.id, target)
-        .await?;
+    let tenant = tx.switch_organization(token, person.id, target).await?;
+    if viewer.session.method == SignInMethod::Password {
+        let user = User {
+            id: person.id,
+            email: person.email.clone(),
+            name: person.name.clone(),
+        };
+        tx.record_emergency_use(tenant, &viewer.actor(), &user, app.now())
+            .await?;
+    }
     tx.commit().await?;
     Ok(page::see_other("/"))
 }

@@ -10,13 +10,15 @@
 use askama::Template;
 use changelog_core::{Invitation, ProblemCode, UserInput};
 use http::{HeaderValue, header};
+use warp::reply::Response;
 
-use super::auth::{PasswordCheck, begin_session, check_password};
+use super::auth::{PasswordCheck, SsoRequiredPage, begin_session, check_password};
+use super::sso;
 use crate::app::App;
 use crate::dashboard::parts::form::{Field, Form};
 use crate::dashboard::parts::{assets, page};
 use crate::passwords::Ticket;
-use crate::store::{Actor, StoreError};
+use crate::store::{Account, Actor, StoreError, Tenant};
 use crate::web::{ApiError, ApiResult, Request, cross_site};
 
 #[derive(Template)]
@@ -38,14 +40,12 @@ pub(super) async fn invitation(app: App, request: Request) -> ApiResult {
     show_invitation(&app, &token, 200, Form::default()).await
 }
 
-async fn find_invitation(app: &App, token: &str) -> Result<(String, Invitation), ApiError> {
+/// Finds an invitation, with its organization and the name of that.
+async fn find_invitation(app: &App, token: &str) -> Result<(Tenant, String, Invitation), ApiError> {
     let now = app.clock.for_expiry();
     match app.store.invitation(token, now).await {
         Err(StoreError::NotFound) => Err(invitation_not_found()),
-        found => {
-            let (_, organization, invitation) = found?;
-            Ok((organization, invitation))
-        }
+        found => Ok(found?),
     }
 }
 
@@ -54,8 +54,22 @@ fn invitation_not_found() -> ApiError {
     ApiError::new(ProblemCode::NotFound, detail)
 }
 
+/// Returns the page that asks for the identity provider, if the organization requires it: nobody
+/// can join it with a password.
+async fn refuse_without_provider(app: &App, tenant: Tenant) -> Result<Option<Response>, ApiError> {
+    let provider = app.store.sso_provider(tenant).await?;
+    if provider.is_none_or(|provider| !provider.is_required) {
+        return Ok(None);
+    }
+    let address = sso::address(tenant.id(), "");
+    page::render(403, &SsoRequiredPage { address }).map(Some)
+}
+
 async fn show_invitation(app: &App, token: &str, status: u16, form: Form) -> ApiResult {
-    let (organization, invitation) = find_invitation(app, token).await?;
+    let (tenant, organization, invitation) = find_invitation(app, token).await?;
+    if let Some(refused) = refuse_without_provider(app, tenant).await? {
+        return Ok(refused);
+    }
     let page = InvitationPage {
         organization: &organization,
         invitation: &invitation,
@@ -71,7 +85,10 @@ pub(super) async fn accept(app: App, mut request: Request) -> ApiResult {
     app.rate_limits.sign_in(request.context.address)?;
     let token = request.parameter.clone();
     let form = request.form().await?;
-    let (organization, invitation) = find_invitation(&app, &token).await?;
+    let (tenant, organization, invitation) = find_invitation(&app, &token).await?;
+    if let Some(refused) = refuse_without_provider(&app, tenant).await? {
+        return Ok(refused);
+    }
     let ticket = app.passwords.enter()?;
     // Only the form for new users has a name.
     let new_user = if form.has("name") {
@@ -95,7 +112,8 @@ pub(super) async fn accept(app: App, mut request: Request) -> ApiResult {
         (Some(_), _) => None,
         (None, Some(new)) => {
             let others = app.store.accounts(email).await?;
-            let like = others.into_iter().next().map(|other| other.password_hash);
+            let like = others.into_iter().find(Account::has_password);
+            let like = like.map(|other| other.password_hash);
             let hash = ticket.hash(new.password.clone(), like).await?;
             Some((new, hash))
         }

@@ -21,6 +21,7 @@ mod reference;
 mod services;
 mod settings;
 mod setup;
+mod sso;
 mod subscriptions;
 mod upcoming;
 mod views;
@@ -32,7 +33,7 @@ use changelog_core::{Host, Service};
 use crate::app::App;
 use crate::web::route::{Endpoint, Routes, at, at_id, at_ids, path};
 use parts::assets;
-use settings::{api_keys, integrations, members, organization, sources, workloads};
+use settings::{api_keys, integrations, members, organization, sign_in, sources, workloads};
 
 pub(crate) use parts::page::failure;
 
@@ -108,6 +109,12 @@ pub(crate) fn routes(app: &App, document: fn() -> &'static str) -> Routes {
         .post(members::withdraw),
         at_id(path!("settings" / "members" / String / "role")).post(members::set_role),
         at_id(path!("settings" / "members" / String / "remove")).post(members::remove),
+        at_id(path!("settings" / "members" / String / "end-sessions")).post(members::end_sessions),
+        at(path!("settings" / "sign-in"))
+            .get(sign_in::get)
+            .post(sign_in::save),
+        at(path!("settings" / "sign-in" / "remove")).post(sign_in::remove),
+        at(path!("settings" / "sign-in" / "seen")).post(sign_in::mark_seen),
         at(path!("settings" / "organization"))
             .get(organization::get)
             .post(organization::rename),
@@ -162,6 +169,11 @@ pub(crate) fn routes(app: &App, document: fn() -> &'static str) -> Routes {
             .get(auth::sign_in_form)
             .post(auth::sign_in),
         at(path!("sign-out")).post(auth::sign_out),
+        at(path!("sso" / "callback")).get(sso::callback),
+        at_id(path!("sso" / "callback" / String)).get(sso::callback),
+        at(path!("sso" / "confirm")).post(sso::confirm),
+        at_id(path!("sso" / "backchannel-logout" / String)).post(sso::backchannel_logout),
+        at_id(path!("sso" / String)).get(sso::start),
         at(path!("setup"))
             .get(setup::setup_form)
             .post(setup::set_up),

@@ -63,6 +63,13 @@ pub struct Discovery {
     /// The ways in which the token endpoint takes the client's secret; by default
     /// `client_secret_basic`.
     pub token_endpoint_auth_methods_supported: Option<Vec<String>>,
+    /// The scopes that it knows.
+    pub scopes_supported: Option<Vec<String>>,
+    /// How it takes the secret of PKCE (RFC 7636).
+    pub code_challenge_methods_supported: Option<Vec<String>>,
+    /// Whether it names itself when it returns people (RFC 9207).
+    #[serde(default)]
+    pub authorization_response_iss_parameter_supported: bool,
     /// Whether the provider tells when a person has signed out.
     #[serde(default)]
     pub backchannel_logout_supported: bool,

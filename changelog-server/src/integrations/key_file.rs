@@ -7,6 +7,7 @@ use uuid::Uuid;
 use super::open_target;
 use crate::ingest::open_secret;
 use crate::secrets::{Secrets, SecretsError};
+use crate::sso::setup;
 use crate::store::{Store, StoreError};
 
 /// Why the key file cannot be used with a database.
@@ -23,7 +24,7 @@ pub enum KeyFileError {
 /// What cannot be decrypted.
 #[derive(Debug)]
 pub(crate) struct Unreadable {
-    /// `connection` or `source`.
+    /// `connection`, `source` or `identity provider`.
     pub(crate) noun: &'static str,
     pub(crate) id: Uuid,
     pub(crate) name: String,
@@ -44,9 +45,11 @@ pub(crate) async fn open(store: &Store, path: &Path) -> Result<Secrets, KeyFileE
         tracing::error!(
             connections = of(CONNECTION),
             sources = of(SOURCE),
+            identity_providers = of(PROVIDER),
             %error,
-            "the secrets of connections or sources cannot be decrypted; nothing is sent to these \
-             connections, and these sources refuse what is sent to them"
+            "the secrets of connections, sources or identity providers cannot be decrypted; nothing \
+             is sent to these connections, these sources refuse what is sent to them, and nobody \
+             can sign in by these providers"
         );
     }
     if secrets.is_exposed() {
@@ -57,8 +60,9 @@ pub(crate) async fn open(store: &Store, path: &Path) -> Result<Secrets, KeyFileE
 
 const CONNECTION: &str = "connection";
 const SOURCE: &str = "source";
+const PROVIDER: &str = "identity provider";
 
-/// Returns the connections and sources of which the secrets cannot be decrypted, with the
+/// Returns the connections, sources and identity providers of which the secrets cannot be decrypted, with the
 /// reason, and the number of all secrets.
 pub(crate) async fn unreadable(
     store: &Store,
@@ -90,6 +94,20 @@ pub(crate) async fn unreadable(
                     error,
                 });
             }
+        }
+    }
+    for tenant in store.tenants_with_sso().await? {
+        let Some(provider) = store.sso_provider(tenant).await? else {
+            continue;
+        };
+        all += 1;
+        if let Err(error) = setup::open_secret(secrets, &provider) {
+            unreadable.push(Unreadable {
+                noun: PROVIDER,
+                id: tenant.id().0,
+                name: provider.issuer,
+                error,
+            });
         }
     }
     Ok((unreadable, all))

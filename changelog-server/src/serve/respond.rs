@@ -64,6 +64,7 @@ pub(super) async fn respond(
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     request.extensions_mut().insert(RequestContext {
         address,
+        is_from_proxy: client_address::is_trusted(proxies, peer),
         id: Arc::clone(&id),
         state: Arc::clone(&state),
     });

@@ -48,9 +48,13 @@ UPDATE memberships SET role = $3 WHERE organization_id = $1 AND user_id = $2";
 
 const DELETE_MEMBER: &str = "DELETE FROM memberships WHERE organization_id = $1 AND user_id = $2";
 
-const FIRST_MEMBERSHIP: &str = "
-SELECT organization_id FROM memberships WHERE user_id = $1
-ORDER BY created_at, organization_id LIMIT 1";
+/// The memberships of a person, the first one first, with whether the password works there.
+const PASSWORD_MEMBERSHIPS: &str = "
+SELECT m.organization_id,
+       CASE WHEN p.is_required = 1 AND (p.emergency_user_id IS NULL OR p.emergency_user_id <> m.user_id)
+            THEN 0 ELSE 1 END
+FROM memberships m LEFT JOIN sso_providers p ON p.organization_id = m.organization_id
+WHERE m.user_id = $1 ORDER BY 2 DESC, m.created_at, m.organization_id LIMIT 1";
 
 #[derive(FromRow)]
 struct MemberRow {
@@ -74,6 +78,18 @@ impl From<MemberRow> for Member {
             joined_at: Timestamp::from_millis(row.created_at),
         }
     }
+}
+
+/// Where a person who has entered their password may sign in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PasswordMembership {
+    /// In this organization.
+    In(Tenant),
+    /// Nowhere: all organizations of the person require their identity provider. This is one
+    /// of them.
+    ProviderRequired(OrganizationId),
+    /// The person is a member of no organization.
+    None,
 }
 
 impl Database {
@@ -103,18 +119,33 @@ impl Database {
             .collect())
     }
 
-    /// Returns the organization that a person joined first.
-    pub async fn first_membership(&self, user: UserId) -> Result<Option<Tenant>, StoreError> {
-        let found: Option<(Uuid,)> = read!(self.system().await?, |db| {
-            sqlx::query_as(FIRST_MEMBERSHIP)
+    /// Returns where a person who has entered their password may sign in: the organization
+    /// that they joined first, of those that do not require their identity provider.
+    pub async fn membership_by_password(
+        &self,
+        user: UserId,
+    ) -> Result<PasswordMembership, StoreError> {
+        let found: Option<(Uuid, i32)> = read!(self.system().await?, |db| {
+            sqlx::query_as(PASSWORD_MEMBERSHIPS)
                 .bind(user.0)
                 .fetch_optional(&mut **db)
         })?;
-        Ok(found.map(|(id,)| Tenant(id.into())))
+        Ok(match found {
+            None => PasswordMembership::None,
+            Some((id, 0)) => PasswordMembership::ProviderRequired(id.into()),
+            Some((id, _)) => PasswordMembership::In(Tenant(id.into())),
+        })
     }
 }
 
 impl Tx {
+    /// Keeps the members of an organization, and what their roles follow from, as they are
+    /// until this transaction ends.
+    pub(super) async fn lock_members(&mut self, tenant: Tenant) -> Result<(), StoreError> {
+        execute!(self, sqlx::query(LOCK_ORGANIZATION).bind(tenant.uuid()))?;
+        Ok(())
+    }
+
     /// Returns whether a member has this email address. The members do not change
     /// until this transaction ends.
     pub(super) async fn is_member(
@@ -122,7 +153,7 @@ impl Tx {
         tenant: Tenant,
         email: &str,
     ) -> Result<bool, StoreError> {
-        execute!(self, sqlx::query(LOCK_ORGANIZATION).bind(tenant.uuid()))?;
+        self.lock_members(tenant).await?;
         let member: Option<(Uuid,)> = on!(&mut self.connection, |db| {
             sqlx::query_as(MEMBER_BY_EMAIL)
                 .bind(tenant.uuid())
@@ -186,11 +217,24 @@ impl Tx {
             return Ok(());
         }
         self.check_other_owner(tenant, &member).await?;
+        self.check_not_emergency_owner(tenant, user).await?;
+        self.replace_role(tenant, actor, &member, to, now).await
+    }
+
+    /// Sets the role of a member and records it.
+    pub(super) async fn replace_role(
+        &mut self,
+        tenant: Tenant,
+        actor: &Actor,
+        member: &Member,
+        to: &Role,
+        now: DateTime<Utc>,
+    ) -> Result<(), StoreError> {
         execute!(
             self,
             sqlx::query(SET_ROLE)
                 .bind(tenant.uuid())
-                .bind(user.0)
+                .bind(member.user.id.0)
                 .bind(to.as_str())
         )?;
         let change = json!({ "changes": { "role": { "from": member.role, "to": to } } });
@@ -217,6 +261,19 @@ impl Tx {
             return Err(forbidden(by, &member.role, None));
         }
         self.check_other_owner(tenant, &member).await?;
+        self.check_not_emergency_owner(tenant, user).await?;
+        self.delete_member(tenant, actor, &member, now).await
+    }
+
+    /// Removes a member, as [`Self::remove_member`] does.
+    pub(super) async fn delete_member(
+        &mut self,
+        tenant: Tenant,
+        actor: &Actor,
+        member: &Member,
+        now: DateTime<Utc>,
+    ) -> Result<(), StoreError> {
+        let user = member.user.id;
         execute!(
             self,
             sqlx::query(DELETE_MEMBER).bind(tenant.uuid()).bind(user.0)
@@ -232,18 +289,27 @@ impl Tx {
     /// Reads a member. The members of the organization do not change until this
     /// transaction ends.
     async fn lock_member(&mut self, tenant: Tenant, user: UserId) -> Result<Member, StoreError> {
-        execute!(self, sqlx::query(LOCK_ORGANIZATION).bind(tenant.uuid()))?;
-        let row: MemberRow = on!(&mut self.connection, |db| {
+        self.lock_members(tenant).await?;
+        self.member(tenant, user).await?.ok_or(StoreError::NotFound)
+    }
+
+    /// Reads a member in this transaction.
+    pub(super) async fn member(
+        &mut self,
+        tenant: Tenant,
+        user: UserId,
+    ) -> Result<Option<Member>, StoreError> {
+        let row: Option<MemberRow> = on!(&mut self.connection, |db| {
             sqlx::query_as(SELECT_MEMBER)
                 .bind(tenant.uuid())
                 .bind(user.0)
-                .fetch_one(&mut **db)
+                .fetch_optional(&mut **db)
         })?;
-        Ok(row.into())
+        Ok(row.map(Member::from))
     }
 
     /// Fails if this member is the last owner.
-    async fn check_other_owner(
+    pub(super) async fn check_other_owner(
         &mut self,
         tenant: Tenant,
         member: &Member,

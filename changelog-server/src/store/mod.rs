@@ -65,6 +65,8 @@ mod sign_in_attempts;
 mod source_events;
 mod source_operations;
 mod sources;
+mod sso;
+mod sso_sign_in;
 mod subscriptions;
 mod summaries;
 mod tags;
@@ -112,6 +114,7 @@ pub use index::search::{ChangeMatcher, IndexTerms};
 pub use last_used::LastUses;
 pub use mailboxes::{Mailbox, Unsubscription};
 pub use mailings::{DueMailbox, MAX_MAILED, MailOutcome, Mailing};
+pub use memberships::PasswordMembership;
 pub use moving::{MoveError, Moved, MovedTable, move_database};
 pub use notifications::{MAX_LISTED_NOTIFICATIONS, Notification, NotificationSubject};
 pub(crate) use placement::citus_statements;
@@ -119,12 +122,16 @@ pub use quotas::{Quota, Quotas};
 pub use rhythms::{Heard, Overdue, Reporter};
 pub use saved_views::{MAX_VIEWS, SavedView, ViewOwner};
 pub(crate) use sessions::MAX_CLOCK_SKEW;
-pub use sessions::{Person, Session, SessionInfo};
+pub use sessions::{EmergencyUse, NewSession, Person, Session, SessionInfo, SignInMethod};
 pub use sign_in_attempts::Bucket;
 pub use source_events::{Finding, NewSourceEvent, PendingEvent, SourceEvent};
 pub use source_operations::{DueSession, StoredOperation, hash_of};
 pub(crate) use sources::token_of;
 pub use sources::{MAX_SOURCES, Refused, Source};
+pub(crate) use sso::EMERGENCY;
+pub use sso::{SsoOrganization, SsoProvider};
+pub(crate) use sso_sign_in::BY_PROXY;
+pub use sso_sign_in::{SsoOutcome, SsoPerson, SsoRefusal};
 pub use subscriptions::MAX_SUBSCRIPTIONS;
 pub use summaries::Summary;
 pub use tenant::{Actor, Pipeline, Tenant};
@@ -270,6 +277,7 @@ impl Store {
                 sign_in_attempts::BROWSER_TTL,
             ),
             (invitations::PURGE, invitations::EXPIRED_TTL),
+            (sso_sign_in::PURGE_USED, sso_sign_in::USED_TTL),
             (events::PURGE, deliveries::KEPT),
             (deliveries::PURGE, deliveries::KEPT),
             (deliveries::PURGE_REFERENCES, deliveries::REFERENCES_KEPT),

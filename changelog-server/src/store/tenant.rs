@@ -22,6 +22,12 @@ impl Tenant {
         self.0
     }
 
+    /// Returns an organization that exists in no database.
+    #[cfg(test)]
+    pub(crate) fn of_test() -> Self {
+        Self(OrganizationId(Uuid::nil()))
+    }
+
     /// Returns the id as the database takes it.
     pub(super) fn uuid(self) -> Uuid {
         self.0.0

@@ -63,8 +63,17 @@ impl From<AccountRow> for Account {
 pub struct Account {
     /// The person.
     pub user: User,
-    /// The hash of the password; never logged or shown.
+    /// The hash of the password, empty for an account without a password; never logged or
+    /// shown.
     pub password_hash: String,
+}
+
+impl Account {
+    /// Returns whether the account has a password. Those that were made by a sign-in of an
+    /// identity provider have none.
+    pub fn has_password(&self) -> bool {
+        !self.password_hash.is_empty()
+    }
 }
 
 impl Database {
@@ -124,8 +133,33 @@ impl Tx {
             self.forget_browsers(user.id).await?;
             return Ok(user);
         }
+        self.check_account_limit(email).await?;
+        self.insert_account(Some(tenant), email, name, password_hash, now)
+            .await
+    }
+
+    /// Creates an account without a password for a person whom the identity provider of an
+    /// organization knows.
+    ///
+    /// # Errors
+    /// [`StoreError::Forbidden`] when the address has 32 accounts.
+    pub(super) async fn insert_provided_user(
+        &mut self,
+        tenant: Tenant,
+        email: &str,
+        name: &str,
+        now: DateTime<Utc>,
+    ) -> Result<User, StoreError> {
+        self.check_account_limit(email).await?;
+        self.insert_account(Some(tenant), email, name, "", now)
+            .await
+    }
+
+    async fn check_account_limit(&mut self, email: &str) -> Result<(), StoreError> {
         let accounts: Vec<AccountRow> = on!(&mut self.connection, |db| {
-            sqlx::query_as(BY_EMAIL).bind(&folded).fetch_all(&mut **db)
+            sqlx::query_as(BY_EMAIL)
+                .bind(fold_email(email))
+                .fetch_all(&mut **db)
         })?;
         if accounts.len() >= MAX_ACCOUNTS_PER_EMAIL {
             let detail = format!(
@@ -134,8 +168,7 @@ impl Tx {
             );
             return Err(StoreError::Forbidden(detail));
         }
-        self.insert_account(Some(tenant), email, name, password_hash, now)
-            .await
+        Ok(())
     }
 
     async fn insert_account(

@@ -21,6 +21,8 @@ use crate::store::Tenant;
 pub(crate) struct RequestContext {
     /// The client's address, behind trusted proxies.
     pub(crate) address: IpAddr,
+    /// Whether a trusted proxy has sent it.
+    pub(crate) is_from_proxy: bool,
     /// The id of the request in the log.
     pub(crate) id: Arc<str>,
     /// What the handler finds out.

@@ -1,6 +1,7 @@
 //! Browser sessions and their cookies.
 
 use changelog_core::ProblemCode;
+use changelog_core::user::fold_email;
 use cookie::time::Duration;
 use cookie::{Cookie, SameSite};
 use http::{HeaderValue, header};
@@ -8,7 +9,7 @@ use warp::reply::Response;
 
 use super::{ApiError, Request};
 use crate::app::App;
-use crate::store::Session;
+use crate::store::{Session, SignInMethod};
 
 /// A cookie of this service. Over https its name has the `__Host-` prefix, which
 /// keeps other hosts of the domain from setting it.
@@ -32,7 +33,39 @@ const BROWSER: CookieSpec = CookieSpec {
     max_age: Duration::days(180),
 };
 
+/// What the browser has begun at the identity provider of an organization, encrypted; see
+/// [`crate::sso::flow`].
+pub(crate) const SSO_FLOW: CookieSpec = CookieSpec {
+    http_name: "changelog_sso",
+    https_name: "__Host-changelog_sso",
+    max_age: Duration::minutes(15),
+};
+/// The id of the organization that the browser has last signed in to by its identity provider,
+/// which the sign-in page offers again. It grants no access.
+pub(crate) const SSO_ORGANIZATION: CookieSpec = CookieSpec {
+    http_name: "changelog_sso_organization",
+    https_name: "__Host-changelog_sso_organization",
+    max_age: Duration::days(180),
+};
+
 impl CookieSpec {
+    /// Returns the value in a request's cookies.
+    pub(crate) fn read<'r>(&self, app: &App, request: &'r Request) -> Option<&'r str> {
+        request.cookie(self.name(app.settings.is_https()))
+    }
+
+    /// Sets the cookie in the browser.
+    pub(crate) fn set(&self, app: &App, response: &mut Response, value: &str) {
+        set_cookie(response, &self.build(app.settings.is_https(), value));
+    }
+
+    /// Removes the cookie from the browser.
+    pub(crate) fn clear(&self, app: &App, response: &mut Response) {
+        let mut cookie = self.build(app.settings.is_https(), "");
+        cookie.set_max_age(Duration::ZERO);
+        set_cookie(response, &cookie);
+    }
+
     fn name(&self, is_https: bool) -> &'static str {
         if is_https {
             self.https_name
@@ -76,17 +109,14 @@ impl SessionTokens {
 
     /// Sets the browser's cookies.
     pub(crate) fn set_cookies(&self, app: &App, response: &mut Response) {
-        let is_https = app.settings.is_https();
-        set_cookie(response, &SESSION.build(is_https, &self.session));
-        set_cookie(response, &BROWSER.build(is_https, &self.browser));
+        SESSION.set(app, response, &self.session);
+        BROWSER.set(app, response, &self.browser);
     }
 }
 
 /// Removes the session's cookie from the browser.
 pub(crate) fn clear_cookie(app: &App, response: &mut Response) {
-    let mut cookie = SESSION.build(app.settings.is_https(), "");
-    cookie.set_max_age(Duration::ZERO);
-    set_cookie(response, &cookie);
+    SESSION.clear(app, response);
 }
 
 /// Returns a new token: 256 random bits in hexadecimal.
@@ -96,12 +126,31 @@ pub(crate) fn new_token() -> String {
 
 /// Returns the session token in a request's cookies.
 pub(crate) fn token<'r>(app: &App, request: &'r Request) -> Option<&'r str> {
-    request.cookie(SESSION.name(app.settings.is_https()))
+    SESSION.read(app, request)
 }
 
 /// Returns the browser token in a request's cookies.
 pub(crate) fn browser_token<'r>(app: &App, request: &'r Request) -> Option<&'r str> {
-    request.cookie(BROWSER.name(app.settings.is_https()))
+    BROWSER.read(app, request)
+}
+
+/// Returns the email address of the person who has signed in at the trusted proxy that has sent
+/// a request, if the operator has named its header.
+pub(crate) fn proxy_email<'r>(app: &App, request: &'r Request) -> Option<&'r str> {
+    let header = app.settings.trusted_sign_in_header.as_ref()?;
+    if !request.context.is_from_proxy {
+        return None;
+    }
+    let email = request.header(header.as_str())?.trim();
+    (!email.is_empty()).then_some(email)
+}
+
+/// Returns whether the person of a session is still signed in. One who was signed in by a proxy
+/// is so for as long as the proxy says it of the same person.
+fn is_still_signed_in(app: &App, request: &Request, session: &Session) -> bool {
+    session.method != SignInMethod::Proxy
+        || proxy_email(app, request)
+            .is_some_and(|email| fold_email(email) == fold_email(&session.person.email))
 }
 
 /// Finds the session of a request and records that it was used.
@@ -111,6 +160,7 @@ pub(crate) async fn find(app: &App, request: &Request) -> Result<Option<Session>
     };
     let now = app.clock.for_expiry();
     let session = app.store.session(token, now).await?;
+    let session = session.filter(|session| is_still_signed_in(app, request, session));
     if let Some(session) = &session {
         // A second lookup in the same request finds the same organization.
         let _ = request.context.state.tenant.set(session.tenant);

@@ -55,5 +55,17 @@ pub(super) fn run_all(
     run(&["source", "events", &id], "");
     run(&["source", "renew", &id], "");
     run(&["source", "delete", &id], "");
+    let set = [
+        "sso",
+        "set",
+        "--org",
+        org,
+        "--issuer",
+        "https://login.invalid",
+    ];
+    let client = ["--client-id", "log", "--client-secret-file", "-"];
+    run(&[&set[..], &client].concat(), "the secret of the client");
+    run(&["sso", "show", "--org", org], "");
+    run(&["sso", "remove", "--org", org], "");
     text(&created["organization"]["id"])
 }

@@ -1,10 +1,12 @@
 //! The forms of pages.
 
+use changelog_tests::issuer::SigningKey;
 use changelog_tests::{TestResponse, form, send, text};
 use serde_json::json;
 
 use super::fixture::Fixture;
 use super::requests::RequestSender;
+use crate::sso::{Begun, Provider};
 
 impl<F: FnMut(&str)> RequestSender<'_, F> {
     /// Sends a form as the owner.
@@ -74,6 +76,7 @@ impl<F: FnMut(&str)> RequestSender<'_, F> {
         self.send_forms_about_subscriptions(fixture, round).await;
         self.send_forms_about_connections(fixture, &name).await;
         self.send_forms_about_sources(&name).await;
+        self.send_forms_about_the_provider().await;
         self.form("/account/end-other-sessions", &[], 303).await;
         let page = self.form("/account/feed", &[], 200).await.text;
         let (_, rest) = page.split_once("/feeds/").expect("an address");
@@ -173,6 +176,74 @@ impl<F: FnMut(&str)> RequestSender<'_, F> {
         self.form(&format!("{path}/replay"), &[("event", &event)], 303)
             .await;
         self.form(&format!("{path}/delete"), &[], 303).await;
+    }
+
+    /// Connects a provider, and signs people in by it and out.
+    async fn send_forms_about_the_provider(&mut self) {
+        let key = SigningKey::p256("k1");
+        let provider = Provider::start(&key).await;
+        let ours = &self.app.organization;
+        let flags = ["--default-role", "member", "--group", "ops=admin"];
+        provider.connect(self.app, ours, &flags);
+        let path = "/settings/sign-in";
+        self.form(path, &[("issuer", "no URL")], 422).await;
+        self.form(&format!("{path}/seen"), &[], 303).await;
+        let request = self.browser.request("GET", path);
+        self.send("GET", path, None, request, 200).await;
+        let start = format!("/sso/{}", ours.id);
+        for (email, group, status) in [
+            ("cleo@example.org", "ops", 303),
+            ("cleo@example.org", "dev", 303),
+            (&ours.email, "ops", 200),
+        ] {
+            let request = self.app.anonymous().request("GET", &start);
+            self.send("GET", &start, None, request, 303).await;
+            let begun = Begun::begin(self.app, ours).await;
+            let mut claims = provider.claims(self.app, &begun, email);
+            claims["email"] = json!(email);
+            claims["groups"] = json!([group]);
+            provider.token(&key.sign(&claims));
+            let state = begun.parameter("state");
+            let callback = format!("/sso/callback?code=c0de&state={state}");
+            let request = self.app.anonymous().request("GET", &callback);
+            let request = request.header("cookie", begun.cookie());
+            let answer = self
+                .send("GET", "/sso/callback", None, request, status)
+                .await;
+            if status == 200 {
+                let password = [("password", ours.password.as_str())];
+                let request = self.app.anonymous().request("POST", "/sso/confirm");
+                let request = form(request.header("cookie", answer.cookie()), &password);
+                self.send("POST", "/sso/confirm", None, request, 303).await;
+            } else {
+                let page = self.app.anonymous().request("GET", "/account");
+                let page = page.header("cookie", answer.cookie());
+                self.send("GET", "/account", None, page, 200).await;
+                let end = self.app.anonymous();
+                let end = end.request("POST", "/account/end-other-sessions");
+                let end = end.header("cookie", answer.cookie());
+                self.send("POST", "/account/end-other-sessions", None, end, 303)
+                    .await;
+            }
+        }
+        let path = format!("/sso/backchannel-logout/{}", ours.id);
+        for (id, subject) in [("1", json!("cleo@example.org")), ("2", json!(null))] {
+            let claims = provider.logout_claims(self.app, id, &subject);
+            let token = key.sign(&claims);
+            let request = self.app.anonymous().request("POST", &path);
+            let request = form(request, &[("logout_token", token.as_str())]);
+            self.send("POST", &path, None, request, 200).await;
+        }
+        let request = self.browser.request("GET", "/settings/members");
+        let page = send(request).await.text;
+        let (_, row) = page.split_once("cleo@example.org").expect("a row of her");
+        let path = format!(
+            "/settings/members/{}",
+            between(row, "/settings/members/", "/")
+        );
+        self.form(&format!("{path}/end-sessions"), &[], 303).await;
+        self.form(&format!("{path}/remove"), &[], 303).await;
+        self.form("/settings/sign-in/remove", &[], 303).await;
     }
 
     /// Connects a receiver at a name that does not exist, and does everything with it.

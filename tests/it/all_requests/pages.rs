@@ -41,6 +41,7 @@ impl Fixture {
             "/settings/workloads",
             "/settings/members",
             "/settings/organization",
+            "/settings/sign-in",
             "/settings/integrations",
             "/settings/integrations/new",
             "/settings/sources",

@@ -39,10 +39,11 @@ const SETTINGS: [&str; 8] = [
 
 /// What a command reads when it opens the database, and what lists all organizations: the
 /// requests of sources are looked at by commands.
-const BY_COMMANDS: [&str; 4] = [
+const BY_COMMANDS: [&str; 5] = [
     "SELECT 1 FROM pg_extension ",
     "FROM _sqlx_migrations ",
     "SELECT id FROM organizations WHERE has_receivers = 1",
+    "SELECT organization_id FROM sso_providers",
     "SELECT id, name, plan, created_at FROM organizations ORDER BY ",
 ];
 

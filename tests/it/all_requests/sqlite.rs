@@ -15,7 +15,7 @@ use super::{WRITTEN_BY_A_TIMER, prepared};
 use changelog_tests::{Engine, Server, TestApp};
 
 /// Conditions that need no index, with the reason.
-const UNINDEXED_COLUMNS: [(&str, &str, &str); 11] = [
+const UNINDEXED_COLUMNS: [(&str, &str, &str); 16] = [
     (
         "change_counts",
         "risk_level",
@@ -59,15 +59,26 @@ const UNINDEXED_COLUMNS: [(&str, &str, &str); 11] = [
     ),
     ("memberships", "role", "an organization has few members"),
     ("sessions", "organization_id", "a person has few sessions"),
+    ("sessions", "method", "a person has few sessions"),
+    ("sessions", "provider_sid", "a person has few sessions"),
+    ("sso_providers", "is_required", "an organization has one"),
+    (
+        "sso_providers",
+        "emergency_user_id",
+        "an organization has one",
+    ),
+    ("users", "password_hash", "it is compared with that of one"),
 ];
 
 /// What is read completely: the partial indexes of what is still to be queued, and of the
-/// connections that may have something to send; and all sources, which are few.
-const OPEN_WORK: [&str; 4] = [
+/// connections that may have something to send; and all sources and identity providers, which
+/// are few.
+const OPEN_WORK: [&str; 5] = [
     "SCAN c USING INDEX connections_enabled",
     "SCAN events USING COVERING INDEX events_new",
     "SCAN source_events USING COVERING INDEX source_events_pending",
     "SCAN sources USING COVERING INDEX sqlite_autoindex_sources_3",
+    "SCAN sso_providers",
 ];
 
 /// Ranges that are short enough to be read completely: the creation of a resource is

@@ -3,10 +3,10 @@
 
 use std::process::Command;
 
-use changelog_tests::{TestApp, assert_contains, on_one, programs};
+use changelog_tests::{TestApp, assert_contains, installed, on_one, programs};
 use serde_json::{Value, json};
 
-use super::openapi_tools::{SOURCES, succeed, tool};
+use super::openapi_tools::{SOURCES, succeed};
 
 on_one!(
     the_python_package_asks_over_http_and_chlog,
@@ -23,7 +23,7 @@ async fn record(app: &TestApp) {
 }
 
 async fn the_python_package_asks_over_http_and_chlog(app: TestApp) {
-    let Some(python) = tool("python/bin/python") else {
+    let Some(python) = installed::api_tool("python/bin/python") else {
         return;
     };
     record(&app).await;
@@ -44,7 +44,7 @@ async fn the_python_package_asks_over_http_and_chlog(app: TestApp) {
 }
 
 async fn the_inspector_lists_tools_and_asks(app: TestApp) {
-    let Some(program) = tool("node/node_modules/.bin/mcp-inspector") else {
+    let Some(program) = installed::api_tool("node/node_modules/.bin/mcp-inspector") else {
         return;
     };
     record(&app).await;

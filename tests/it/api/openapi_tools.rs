@@ -4,10 +4,10 @@
 //! versions of the tools.
 
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
-use changelog_tests::{TestApp, installed, on_one, programs, run};
+use changelog_tests::{TestApp, installed, on_one, run};
 
 on_one!(
     a_python_client_is_generated_and_works,
@@ -17,18 +17,6 @@ on_one!(
 
 /// The folder with the stories.
 pub(super) const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/openapi");
-
-/// Returns the path of a tool that `.ci/run` installs.
-pub(super) fn tool(name: &str) -> Option<PathBuf> {
-    let target = programs::folder().parent().expect("the target folder");
-    let tool = target.join("api-tools").join(name);
-    if tool.exists() {
-        return Some(tool);
-    }
-    let what = format!("api-tools/{name} in the target folder");
-    installed::missing("api-tools", &what);
-    None
-}
 
 /// Runs a tool in the folder of an app, and returns what it printed.
 #[track_caller]
@@ -45,7 +33,7 @@ pub(super) fn succeed(app: &TestApp, mut command: Command) -> String {
 }
 
 async fn a_python_client_is_generated_and_works(app: TestApp) {
-    let Some(bin) = tool("python/bin") else {
+    let Some(bin) = installed::api_tool("python/bin") else {
         return;
     };
     let document = app.at("/api/openapi.json");
@@ -68,7 +56,7 @@ async fn a_python_client_is_generated_and_works(app: TestApp) {
 }
 
 async fn a_typescript_client_is_generated_and_works(app: TestApp) {
-    let Some(modules) = tool("node/node_modules") else {
+    let Some(modules) = installed::api_tool("node/node_modules") else {
         return;
     };
     symlink(&modules, app.folder().join("node_modules")).expect("a link");
@@ -89,7 +77,7 @@ async fn a_typescript_client_is_generated_and_works(app: TestApp) {
 }
 
 async fn schemathesis_finds_no_failure_and_has_no_warning(app: TestApp) {
-    let Some(program) = tool("python/bin/schemathesis") else {
+    let Some(program) = installed::api_tool("python/bin/schemathesis") else {
         return;
     };
     let key = app.key();

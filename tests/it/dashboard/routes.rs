@@ -25,7 +25,8 @@ pub(super) fn all() -> Vec<Route> {
     let mut routes: Vec<Route> = endpoints.map(route).collect();
     // A stream, which does not end: freshness.rs tests it. JSON: names.rs tests it. XML:
     // feeds.rs tests it. Links of mails, without a session: mails.rs tests them. Public
-    // keys: integrations.rs tests them. Public pages: reference.rs tests them.
+    // keys: integrations.rs tests them. Public pages: reference.rs tests them. Sign-in by a
+    // provider: it/sso tests it.
     let others = [
         "/events",
         "/names/",
@@ -34,6 +35,7 @@ pub(super) fn all() -> Vec<Route> {
         "/.well-known/",
         "/api/docs",
         "/problems/",
+        "/sso/",
     ];
     routes.retain(|route| !others.iter().any(|start| route.path.starts_with(start)));
     assert!(routes.len() >= 30, "too few: {routes:?}");
@@ -121,6 +123,12 @@ impl Route {
                 ("audience", "https://changes.example"),
                 ("claims", "sub=shop"),
             ],
+            "/settings/sign-in" => {
+                vec![
+                    ("issuer", "https://login.example.com"),
+                    ("client_id", "log"),
+                ]
+            }
             "/settings/members/invite" => {
                 vec![("email", "sent@example.org"), ("role", "viewer")]
             }
@@ -179,6 +187,9 @@ impl Route {
             | "/settings/sources/{id}/delete"
             | "/settings/sources/{id}/replay-set-aside"
             | "/settings/members/{id}/remove"
+            | "/settings/members/{id}/end-sessions"
+            | "/settings/sign-in/remove"
+            | "/settings/sign-in/seen"
             | "/account/end-other-sessions"
             | "/sign-out" => vec![],
             other => panic!("no fields for {other}; add them here"),

@@ -1,7 +1,7 @@
 //! Members and roles; an organization always has an owner.
 
 use changelog_core::{Role, UserId};
-use changelog_server::store::{Actor, Store, StoreError, Tenant};
+use changelog_server::store::{Actor, NewSession, SignInMethod, Store, StoreError, Tenant};
 use chrono::Utc;
 use serde_json::json;
 
@@ -110,7 +110,14 @@ async fn only_permitted_roles_remove_members(app: TestApp) {
         .await
         .expect("no member yet");
     for (token, tenant) in [("here", ours), ("there", theirs)] {
-        tx.insert_session(token, bob.id, tenant, None, Utc::now().into())
+        let new = NewSession {
+            user: bob.id,
+            tenant,
+            method: SignInMethod::Password,
+            provider_sid: None,
+            user_agent: None,
+        };
+        tx.insert_session(token, new, Utc::now().into())
             .await
             .expect("a transaction");
     }

@@ -1,7 +1,7 @@
 //! Sessions, their organization, and the creators of keys.
 
 use changelog_core::{NewApiKey, Permissions, Role, Timestamp};
-use changelog_server::store::Store;
+use changelog_server::store::{NewSession, SignInMethod, Store};
 use chrono::{TimeDelta, Utc};
 
 use super::{is_not_found, join, open, owner, owner_id, tenant};
@@ -19,7 +19,14 @@ on_both!(
 async fn begin(store: &Store, app: &TestApp, token: &str, agent: Option<&str>, at: Timestamp) {
     let ours = tenant(store, &app.organization.id).await;
     let mut tx = store.begin().await.expect("a transaction");
-    tx.insert_session(token, owner_id(app), ours, agent, at)
+    let new = NewSession {
+        user: owner_id(app),
+        tenant: ours,
+        method: SignInMethod::Password,
+        provider_sid: None,
+        user_agent: agent,
+    };
+    tx.insert_session(token, new, at)
         .await
         .expect("a transaction");
     tx.commit().await.expect("a commit");
@@ -36,7 +43,7 @@ async fn the_sessions_of_a_person_are_listed(app: TestApp) {
     begin(&store, &app, "mute", None, ago(2)).await;
     begin(&store, &app, "ended", None, ago(24 * 7)).await;
     let sessions = store
-        .sessions(ada, "mute", now)
+        .sessions(ada, None, "mute", now)
         .await
         .expect("the store responds");
     let seen: Vec<_> = sessions
@@ -69,17 +76,19 @@ async fn the_sessions_of_a_person_are_listed(app: TestApp) {
     send(form(request, &fields)).await.is(303);
     let later = Timestamp::from(Utc::now());
     let sessions = store
-        .sessions(ada, "new", later)
+        .sessions(ada, None, "new", later)
         .await
         .expect("the store responds");
     assert_eq!(sessions[0].user_agent.as_deref(), Some("Netscape/4.0"));
     assert_eq!(sessions.len(), 4);
 
     let mut tx = store.begin().await.expect("a transaction");
-    tx.end_other_sessions(ada, "new").await.expect("permission");
+    tx.end_other_sessions(ada, None, "new")
+        .await
+        .expect("permission");
     tx.commit().await.expect("a commit");
     let sessions = store
-        .sessions(ada, "new", now)
+        .sessions(ada, None, "new", now)
         .await
         .expect("the store responds");
     assert_eq!(sessions.len(), 1);

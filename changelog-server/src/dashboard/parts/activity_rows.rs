@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::format;
 use super::zone::Zone;
-use crate::store::StoredEntry;
+use crate::store::{BY_PROXY, EMERGENCY, StoredEntry};
 
 /// What the id of an API key follows as the value of `actor_id`.
 pub(crate) const KEY_PREFIX: &str = "key:";
@@ -152,6 +152,7 @@ fn verb(action: &Action, kind: &ResourceType, metadata: &Value) -> &'static str 
         (Action::Updated, ResourceType::Subscription) => "changed the subscription to",
         (Action::Updated, ResourceType::Integration) => "changed the integration",
         (Action::Updated, ResourceType::Source) => "changed the source",
+        (Action::Updated, ResourceType::Sso) => "changed the identity provider",
         (Action::Updated, _) => "updated",
         (Action::Deleted, ResourceType::Change) => "deleted the change",
         (Action::Deleted, ResourceType::Source) => "deleted the source",
@@ -165,7 +166,20 @@ fn verb(action: &Action, kind: &ResourceType, metadata: &Value) -> &'static str 
         (Action::Removed, _) => "removed",
         (Action::RoleChanged, _) => "changed the role of",
         (Action::Revoked, _) => "revoked the API key",
+        (Action::SignedIn, ResourceType::Sso) if metadata["method"] == EMERGENCY => {
+            "signed in by the emergency access with a password"
+        }
+        (Action::SignedIn, ResourceType::Sso) if metadata["method"] == BY_PROXY => {
+            "signed in by the proxy"
+        }
+        (Action::SignedIn, ResourceType::Sso) => "signed in by the identity provider",
         (Action::SignedIn, _) => "signed in",
+        (Action::Stopped, ResourceType::Sso) => "ended the sessions of",
+        (Action::Connected, ResourceType::Sso) if metadata["subject"].is_string() => {
+            "connected to an identity of the provider the account of"
+        }
+        (Action::Connected, ResourceType::Sso) => "connected the identity provider",
+        (Action::Disconnected, ResourceType::Sso) => "disconnected the identity provider",
         (Action::Started, ResourceType::Subscription) => "started the subscription to",
         (Action::Stopped, ResourceType::Subscription) => "stopped the subscription to",
         (Action::Started, _) => "started",

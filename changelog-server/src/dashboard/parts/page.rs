@@ -76,8 +76,9 @@ struct FailurePage<'p> {
 }
 
 /// Paths of people who are not signed in.
-const WITHOUT_NAVIGATION: [&str; 6] = [
+const WITHOUT_NAVIGATION: [&str; 7] = [
     "/sign-in",
+    "/sso/",
     "/setup",
     "/invitations/",
     "/unsubscribe/",
@@ -92,6 +93,7 @@ fn title(code: &ProblemCode) -> &'static str {
         ProblemCode::Forbidden => "You don't have permission",
         ProblemCode::Unavailable => "Temporarily unavailable",
         ProblemCode::TooManyRequests => "Too many requests",
+        ProblemCode::PlanRequired => "Not part of your plan",
         ProblemCode::Internal => "Something went wrong",
         _ => "This didn't work",
     }

@@ -6,7 +6,7 @@ use changelog_core::{OrganizationId, ProblemCode, Role, Timestamp};
 
 use super::zone::Zone;
 use crate::app::App;
-use crate::store::{Actor, Session, Tenant};
+use crate::store::{Actor, Session, SignInMethod, Tenant};
 use crate::web::{ApiError, Request, cross_site, session};
 
 /// The sections of the dashboard.
@@ -71,7 +71,11 @@ impl Viewer {
         section: Section,
     ) -> Result<Self, ApiError> {
         let session = session::require(app, request).await?;
-        let memberships = app.store.memberships(session.person.id).await?;
+        // A session by the identity provider of an organization acts in this one only.
+        let memberships = match session.method {
+            SignInMethod::Sso => Vec::new(),
+            _ => app.store.memberships(session.person.id).await?,
+        };
         let now = app.now().into();
         Ok(Self {
             session,
@@ -146,6 +150,27 @@ impl Viewer {
 
     pub(crate) fn may_write(&self) -> bool {
         self.session.person.role.may_write()
+    }
+
+    /// Returns the user who changes how people sign in. Refuses all but owners, and requests
+    /// that another site caused.
+    pub(crate) async fn own(
+        app: &App,
+        request: &Request,
+        section: Section,
+    ) -> Result<Self, ApiError> {
+        cross_site::refuse(app, request)?;
+        let viewer = Self::read(app, request, section).await?;
+        viewer.require(|role| *role == Role::Owner, "owners")
+    }
+
+    pub(crate) fn is_owner(&self) -> bool {
+        self.session.person.role == Role::Owner
+    }
+
+    /// Whether the user has signed in by the identity provider of the organization.
+    pub(crate) fn is_by_provider(&self) -> bool {
+        self.session.method == SignInMethod::Sso
     }
 
     pub(crate) fn may_manage(&self) -> bool {

@@ -34,6 +34,7 @@ struct MembersPage<'a> {
     /// Why the last request was refused.
     problem: Option<String>,
     form: Form,
+    message: &'static str,
     troubles: Vec<TroubledConnection>,
 }
 
@@ -51,6 +52,7 @@ struct ListedMember {
     /// The roles that the viewer may give; empty if they may not change the role.
     roles: Vec<&'static str>,
     may_remove: bool,
+    may_end_sessions: bool,
 }
 
 /// Returns the roles that a role may give to others.
@@ -74,6 +76,7 @@ fn listed(members: Vec<Member>, by: &Role) -> Vec<ListedMember> {
                 Vec::new()
             },
             may_remove: may_change,
+            may_end_sessions: *by == Role::Owner,
             member,
         }
     });
@@ -85,6 +88,7 @@ struct Outcome {
     invited: Option<Invited>,
     problem: Option<String>,
     form: Form,
+    message: &'static str,
 }
 
 impl Default for Outcome {
@@ -92,6 +96,7 @@ impl Default for Outcome {
         Self {
             invited: None,
             problem: None,
+            message: "",
             // Else the form would preselect the most powerful role.
             form: Form::with_values([("role", Role::Member.to_string())]),
         }
@@ -101,7 +106,15 @@ impl Default for Outcome {
 /// `GET /settings/members`
 pub(crate) async fn list(app: App, request: Request) -> ApiResult {
     let viewer = Viewer::read(&app, &request, Section::Settings).await?;
-    show_members(&app, &viewer, 200, Outcome::default()).await
+    let message = match request.query_form().value("done") {
+        "sessions" => "All sessions of the member in this organization were ended.",
+        _ => "",
+    };
+    let outcome = Outcome {
+        message,
+        ..Outcome::default()
+    };
+    show_members(&app, &viewer, 200, outcome).await
 }
 
 async fn show_members(app: &App, viewer: &Viewer, status: u16, outcome: Outcome) -> ApiResult {
@@ -120,6 +133,7 @@ async fn show_members(app: &App, viewer: &Viewer, status: u16, outcome: Outcome)
         invited: outcome.invited,
         problem: outcome.problem,
         form: outcome.form,
+        message: outcome.message,
         troubles: troubles(app, viewer).await?,
     };
     page::render(status, &page)
@@ -146,6 +160,13 @@ pub(crate) async fn invite(app: App, mut request: Request) -> ApiResult {
     if !role.can_change(&Role::Viewer, &new.role) {
         let form = form.refuse_field("role", "Only owners can invite owners");
         return show_members(&app, &viewer, 403, with_form(form)).await;
+    }
+    let provider = app.store.sso_provider(viewer.tenant()).await?;
+    if provider.is_some_and(|provider| provider.is_required) {
+        let message = "Nobody can join with a password: this organization requires sign-in by its \
+                       identity provider. Add the person there";
+        let form = form.refuse_field("email", message);
+        return show_members(&app, &viewer, 409, with_form(form)).await;
     }
     let id = InvitationId(one_time::id_in(&form, now));
     let sent = app.store.invitations(viewer.tenant()).await?;
@@ -260,6 +281,16 @@ pub(crate) async fn remove(app: App, request: Request) -> ApiResult {
         Err(error) => return show_problem(&app, &viewer, error).await,
     }
     Ok(page::see_other("/settings/members"))
+}
+
+/// `POST /settings/members/ID/end-sessions`
+pub(crate) async fn end_sessions(app: App, request: Request) -> ApiResult {
+    let viewer = Viewer::own(&app, &request, Section::Settings).await?;
+    let mut tx = app.store.begin().await?;
+    tx.end_sessions_of_member(viewer.tenant(), &viewer.actor(), request.id()?, app.now())
+        .await?;
+    tx.commit().await?;
+    Ok(page::see_other("/settings/members?done=sessions"))
 }
 
 /// Responds with the page and the reason why a member was not changed.

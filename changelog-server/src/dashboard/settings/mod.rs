@@ -4,6 +4,7 @@ pub(super) mod api_keys;
 pub(super) mod integrations;
 pub(super) mod members;
 pub(super) mod organization;
+pub(super) mod sign_in;
 pub(super) mod sources;
 pub(super) mod workloads;
 

@@ -51,13 +51,20 @@ const WORDS: [&str; 11] = [
 /// `TEXT(x)` (an id in JSON), `HASH(x)`, `ORG`,
 /// `OWNER`, `SERVICE`, `RECEIVER`, `SOURCE` and `NOW` are replaced; `AGE` is the current time, for a
 /// third of the rows long ago, so that they have expired.
-const PER_NOUN: [&str; 19] = [
+const PER_NOUN: [&str; 22] = [
     "organizations (id, name, plan, created_at) SELECT ID(n), 'Other', 'pro', NOW",
     "users (id, email, email_folded, name, password_hash, created_at)
         SELECT ID(n), 'p' || n || '@example.org', 'p' || n || '@example.org', 'P', '', NOW",
     "memberships (organization_id, user_id, role, created_at) SELECT ORG, ID(n), 'member', NOW",
     "sessions (token_hash, user_id, organization_id, created_at, last_seen_at)
         SELECT HASH(n), ID(n), ORG, AGE, AGE",
+    // Each organization has one.
+    "sso_providers (organization_id, issuer, client_id, client_secret, groups_claim, group_roles,
+            is_required, has_own_redirect, allows_insecure, created_at, updated_at)
+        SELECT ID(n), 'https://login.example.org', 'log', EMPTY, 'groups', '[]', 0, 1, 0, NOW, NOW",
+    "sso_identities (organization_id, issuer, subject, user_id, created_at)
+        SELECT ORG, 'https://login.example.org', 'subject ' || n, ID(n), NOW",
+    "sso_used (organization_id, token_hash, used_at) SELECT ORG, HASH(n), AGE",
     "known_browsers (user_id, token_hash, used_at) SELECT ID(n), HASH(n), AGE",
     "sign_in_failures (bucket, failures, last_failed_at) SELECT HASH(n), 1, AGE",
     "invitations (organization_id, id, email, email_folded, role, token_hash, invited_by,
