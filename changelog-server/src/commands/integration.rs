@@ -31,7 +31,7 @@ struct Created<'c> {
 pub(super) async fn run(common: &Common, command: Integration) -> Result<(), Failure> {
     let store = &open(common).await?;
     match command {
-        Integration::Create(args) => create(common, store, args).await,
+        Integration::Create(args) => create(common, store, *args).await,
         Integration::List { org } => list(common, store, &org).await,
         Integration::Test {
             id,

@@ -12,7 +12,7 @@ use crate::store::DeliveryId;
 #[derive(Debug, Subcommand)]
 pub enum Integration {
     /// Connect a receiver: it is sent what happens to changes from now on
-    Create(CreateIntegration),
+    Create(Box<CreateIntegration>),
     /// List the connections of an organization
     List {
         /// The organization's id or name

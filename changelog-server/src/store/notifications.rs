@@ -353,7 +353,12 @@ impl Tx {
             .into_iter()
             .map(|(mailbox, wait)| {
                 let zone = zones.get(&mailbox.user).copied().flatten();
-                let due = mailboxes::first_due(&mailbox.mail, zone, now.plus(wait));
+                let due = mailboxes::first_due(&mailbox.mail, zone, now);
+                // A mail of the day has time enough.
+                let due = match mailbox.mail {
+                    MailMode::Instant => due.plus(wait),
+                    _ => due,
+                };
                 (mailbox, due)
             })
             .collect();
