@@ -143,7 +143,7 @@ mod tests {
                 started.contains("chlog") && started.contains("mcp"),
                 "{started}"
             );
-            let is_json = client.file().is_some_and(|file| file.ends_with(".json"));
+            let is_json = matches!(client, AgentClient::Cursor | AgentClient::Vscode);
             for text in [direct, started] {
                 assert_eq!(
                     serde_json::from_str::<Value>(&text).is_ok(),

@@ -41,6 +41,29 @@ const ROUTES: &str = include_str!("../../../changelog-server/src/api/mod.rs");
 /// Those that are not in the document: `mcp.rs` and `health.rs` test them.
 const ELSEWHERE: [&str; 3] = ["mcp", "livez", "readyz"];
 
+/// Checks that each path of the source is in the document, or tested elsewhere.
+fn check_routes<'p>(documented: impl Iterator<Item = &'p String>) {
+    // Paths of the source, in which each variable is `{}`.
+    let generic = |path: &str| -> String {
+        let parts = path.split('/').filter(|part| !part.is_empty());
+        let parts = parts.map(|part| match part.trim_matches('"') {
+            "String" => "{}",
+            part if part.starts_with('{') => "{}",
+            part => part,
+        });
+        parts.collect::<Vec<_>>().join("/")
+    };
+    let known: BTreeSet<String> = documented.map(|path| generic(path)).collect();
+    for path in ROUTES.split("path!(").skip(1) {
+        let (path, _) = path.split_once(')').expect("the end of a path");
+        let path = generic(&path.replace(' ', ""));
+        assert!(
+            known.contains(&path) || ELSEWHERE.contains(&path.as_str()),
+            "{path} is neither documented nor tested elsewhere"
+        );
+    }
+}
+
 async fn every_endpoint_is_documented_and_exists(app: TestApp) {
     let document = Document::of(&app).await;
     let paths = document.0["paths"].as_object().expect("paths");
@@ -85,25 +108,7 @@ async fn every_endpoint_is_documented_and_exists(app: TestApp) {
         documented.iter().map(String::as_str).collect::<Vec<_>>(),
         expected
     );
-    // Paths of the source, in which each variable is `{}`.
-    let generic = |path: &str| -> String {
-        let parts = path.split('/').filter(|part| !part.is_empty());
-        let parts = parts.map(|part| match part.trim_matches('"') {
-            "String" => "{}",
-            part if part.starts_with('{') => "{}",
-            part => part,
-        });
-        parts.collect::<Vec<_>>().join("/")
-    };
-    let known: BTreeSet<String> = paths.keys().map(|path| generic(path)).collect();
-    for path in ROUTES.split("path!(").skip(1) {
-        let (path, _) = path.split_once(')').expect("the end of a path");
-        let path = generic(&path.replace(' ', ""));
-        assert!(
-            known.contains(&path) || ELSEWHERE.contains(&path.as_str()),
-            "{path} is neither documented nor tested elsewhere"
-        );
-    }
+    check_routes(paths.keys());
     let browser = app.browser().await;
     let key = app.key();
     let source = app.source("generic", "Any JSON", None).path;

@@ -240,7 +240,7 @@ fn an_agent_whose_other_changes_went_wrong_is_told_of() {
     // Too few of them, too few altogether, those of others, and what was undone afterwards.
     let many = vec![good; 3];
     assert_eq!(told(&[&many[..], &[undone.clone(), failed]].concat()), None);
-    assert_eq!(told(&[undone.clone()]), None);
+    assert_eq!(told(std::slice::from_ref(&undone)), None);
     assert_eq!(told(&[undone.clone(), other.clone(), other]), None);
     assert_eq!(told(&[undone, later.clone(), later]), None);
 }
