@@ -242,12 +242,17 @@ impl App {
         let address = request.context.address;
         let authenticated = match self.pipeline(token, organization).await {
             Ok(authenticated) => authenticated,
-            Err(Refusal::Token(detail)) => {
+            Err(Refusal::Unbound(detail)) => {
                 self.rate_limits.bad_key(address)?;
                 let why = self.explain_mismatch(token).await?;
-                return Err(Refusal::Token(why.unwrap_or(detail)).into());
+                return Err(Refusal::Unbound(why.unwrap_or(detail)).into());
             }
-            Err(refusal) => return Err(refusal.into()),
+            Err(refusal) => {
+                if matches!(refusal, Refusal::Token(_)) {
+                    self.rate_limits.bad_key(address)?;
+                }
+                return Err(refusal.into());
+            }
         };
         let candidate = &authenticated.candidate;
         let (tenant, workload) = (candidate.tenant, &candidate.workload);
@@ -361,7 +366,7 @@ impl App {
                             && plan.includes_api()
                             && permissions.includes(&Scope::Read))
                     }
-                    Err(Refusal::Token(_)) => Ok(false),
+                    Err(Refusal::Token(_) | Refusal::Unbound(_)) => Ok(false),
                     // That the provider does not answer says nothing of the token.
                     Err(Refusal::Provider(_)) => Ok(true),
                     Err(Refusal::Store(error)) => Err(error),

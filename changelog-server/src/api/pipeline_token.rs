@@ -43,8 +43,10 @@ impl Authenticated {
 /// Why a token is not accepted.
 #[derive(Debug)]
 pub(super) enum Refusal {
-    /// It is not valid, or fits no workload identity.
+    /// It is not valid.
     Token(String),
+    /// It fits no workload identity.
+    Unbound(String),
     /// It cannot be checked now.
     Provider(ProviderError),
     /// The database failed.
@@ -75,10 +77,12 @@ impl From<StoreError> for Refusal {
 impl From<Refusal> for ApiError {
     fn from(refusal: Refusal) -> Self {
         match refusal {
-            Refusal::Token(detail) => Self::new(ProblemCode::Unauthorized, detail).with_header(
-                header::WWW_AUTHENTICATE,
-                "Bearer realm=\"change log\", error=\"invalid_token\"",
-            ),
+            Refusal::Token(detail) | Refusal::Unbound(detail) => {
+                Self::new(ProblemCode::Unauthorized, detail).with_header(
+                    header::WWW_AUTHENTICATE,
+                    "Bearer realm=\"change log\", error=\"invalid_token\"",
+                )
+            }
             Refusal::Provider(error) => {
                 let detail = format!("the token cannot be checked now: {error}");
                 Self::new(ProblemCode::Unavailable, detail)
@@ -145,7 +149,7 @@ impl App {
                 && one.workload.mismatch(presented.claims.all()).is_none()
         });
         if fitting.is_empty() {
-            return Err(Refusal::Token(no_binding(&presented)));
+            return Err(Refusal::Unbound(no_binding(&presented)));
         }
         let mut failure = None;
         for is_insecure in [false, true] {
@@ -162,7 +166,7 @@ impl App {
                 Err(error) => failure = failure.or(Some(error)),
             }
         }
-        Err(failure.map_or_else(|| Refusal::Token(no_binding(&presented)), Into::into))
+        Err(failure.map_or_else(|| Refusal::Unbound(no_binding(&presented)), Into::into))
     }
 
     /// Says why a token fits no binding, if its holder may know: the token is valid, and the
