@@ -10,7 +10,7 @@ use crate::{TestApp, TestClient, installed, watchdog};
 /// The id of the client that the service is.
 const CLIENT_ID: &str = "change-log";
 /// A secret with characters that have to be encoded.
-const CLIENT_SECRET: &str = "a secret: with/odd+characters%é";
+const CLIENT_SECRET: &str = "secret:with/odd+characters%&=";
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/oidc/provider.mjs");
 
 /// A running provider with people who sign in by any password.
