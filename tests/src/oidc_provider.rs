@@ -1,7 +1,7 @@
 //! A real identity provider: the npm package `oidc-provider`, by `tests/oidc/provider.mjs`.
 
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use crate::{TestApp, TestClient, installed, watchdog};
 /// The id of the client that the service is.
 const CLIENT_ID: &str = "change-log";
 /// A secret with characters that have to be encoded.
-const CLIENT_SECRET: &str = "a secret: with/odd+characters%é";
+const CLIENT_SECRET: &str = "secret:with/odd+characters%&=";
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/oidc/provider.mjs");
 
 /// A running provider with people who sign in by any password.
@@ -18,6 +18,8 @@ pub struct OidcProvider {
     /// The issuer.
     pub issuer: String,
     process: Child,
+    /// Kept open: the provider prints warnings.
+    _output: BufReader<ChildStdout>,
 }
 
 impl OidcProvider {
@@ -54,14 +56,18 @@ impl OidcProvider {
         let input = process.stdin.as_mut().expect("its input");
         writeln!(input, "{settings}").expect("it reads");
         let output = process.stdout.take().expect("its output");
-        let issuer = tokio::task::spawn_blocking(move || {
-            let mut line = String::new();
-            let read = BufReader::new(output).read_line(&mut line);
-            read.map(|_| line.trim().to_owned())
+        let first = tokio::task::spawn_blocking(move || {
+            let (mut reader, mut line) = (BufReader::new(output), String::new());
+            reader.read_line(&mut line).expect("its address");
+            (reader, line.trim().to_owned())
         });
-        let issuer = issuer.await.expect("a thread").expect("its address");
+        let (output, issuer) = first.await.expect("a thread");
         assert!(issuer.starts_with("http://"), "the provider does not start");
-        Some(Self { issuer, process })
+        Some(Self {
+            issuer,
+            process,
+            _output: output,
+        })
     }
 
     /// Connects the organization of an app to the provider by the command, with more flags.

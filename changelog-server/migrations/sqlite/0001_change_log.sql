@@ -75,7 +75,7 @@ CREATE TABLE sessions (
     method          TEXT NOT NULL DEFAULT 'password',
     provider_sid    TEXT
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX sessions_by_user ON sessions (user_id);
+CREATE INDEX sessions_by_user ON sessions (user_id, organization_id, method);
 CREATE INDEX sessions_of_organization ON sessions (organization_id, method, provider_sid);
 CREATE INDEX sessions_by_age ON sessions (last_seen_at);
 

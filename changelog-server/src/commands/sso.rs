@@ -10,7 +10,7 @@ use crate::identity::Identity;
 use crate::integrations::http::ReceiverClient;
 use crate::integrations::key_file;
 use crate::sso::setup;
-use crate::store::{Actor, SsoProvider, Store};
+use crate::store::{Actor, SsoProvider, Store, StoreError};
 
 pub(super) async fn run(common: &Common, command: SsoCommand) -> Result<(), Failure> {
     let store = open(common).await?;
@@ -78,13 +78,12 @@ async fn set(common: &Common, store: &Store, args: SetSso) -> Result<(), Failure
     )?;
     let mut provider = prepared?;
     let mut tx = store.begin().await?;
-    tx.set_sso_provider(
-        &Actor::operator(),
-        &mut provider,
-        emergency.as_deref(),
-        now(),
-    )
-    .await?;
+    let operator = Actor::operator();
+    let set = tx.set_sso_provider(&operator, &mut provider, emergency.as_deref(), now());
+    set.await.map_err(|error| match error {
+        StoreError::Invalid(invalid) => Failure::Invalid(invalid),
+        error => error.into(),
+    })?;
     tx.commit().await?;
     if !organization.plan.includes_sso() {
         super::note(&format!(

@@ -53,7 +53,7 @@ struct ConfirmPage<'a> {
 fn refused(status: u16, reason: &str, remedy: &str, again: Option<OrganizationId>) -> ApiResult {
     let page = RefusedPage {
         title: if status == 503 {
-            "The identity provider does not answer"
+            "The identity provider does not work"
         } else {
             "You were not signed in"
         },

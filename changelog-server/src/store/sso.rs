@@ -360,7 +360,7 @@ fn emergency_owner(
 impl Tx {
     /// Connects or changes the provider of an organization, and records it. `emergency` is the
     /// email address of the owner whose password works although the provider is required;
-    /// [`SsoProvider::emergency_owner`] of `provider` is set by this. Sessions that are not
+    /// [`SsoProvider::emergency_owner`] and the times of `provider` are set by this. Sessions that are not
     /// valid by the new settings end.
     ///
     /// # Errors
@@ -387,6 +387,7 @@ impl Tx {
             Err(error) if provider.is_required || emergency.is_some() => return Err(error),
             Err(_) => None,
         };
+        provider.updated_at = now.into();
         let roles = &provider.roles;
         execute!(
             self,

@@ -36,9 +36,10 @@ ON CONFLICT DO NOTHING";
 const SELECT_USER: &str = "SELECT id, email, name, password_hash FROM users WHERE id = $1";
 
 const MEMBER_BY_EMAIL: &str = "
-SELECT u.id, u.email, u.name, u.password_hash
-FROM users u JOIN memberships m ON m.organization_id = $1 AND m.user_id = u.id
-WHERE u.email_folded = $2 ORDER BY u.id LIMIT 1";
+SELECT u.id, u.email, u.name, u.password_hash FROM users u
+WHERE u.email_folded = $2 AND EXISTS
+    (SELECT 1 FROM memberships m WHERE m.organization_id = $1 AND m.user_id = u.id)
+ORDER BY u.created_at, u.id LIMIT 1";
 
 const UPDATE_USER: &str = "
 UPDATE users SET name = $2, email = $3, email_folded = $4 WHERE id = $1 AND password_hash = ''";

@@ -95,10 +95,20 @@ async fn a_session_acts_in_the_organization_of_the_provider_only(app: TestApp) {
     let fields = [("password", theirs.password.as_str())];
     send(changelog_tests::form(request, &fields)).await.is(303);
 
+    let at_home = app.browser_of(&theirs).await;
+    assert_contains(&at_home.page("/account").await, "Switch to Acme");
+    let in_both = [
+        "data-label=\"Organization\">Umbrella",
+        "data-label=\"Organization\">Acme",
+    ];
+    for session in in_both {
+        assert_contains(&at_home.page("/account").await, session);
+    }
     let browser = sign_in(&app, ours, &provider, &key, &grace).await;
     let page = browser.page("/account").await;
-    assert_contains(&page, &ours.name);
-    assert_lacks(&page, &theirs.name);
+    assert_contains(&page, in_both[1]);
+    assert_lacks(&page, in_both[0]);
+    assert_lacks(&page, "Switch to");
     let fields = [("organization_id", theirs.id.as_str())];
     browser.post_form("/organization", &fields).await.is(403);
     assert_contains(&browser.page("/account").await, &ours.name);
@@ -114,7 +124,6 @@ async fn a_session_acts_in_the_organization_of_the_provider_only(app: TestApp) {
         .await
         .is(403);
     // Her other sessions are not its business.
-    let at_home = app.browser_of(&theirs).await;
     browser.submit("/account/end-other-sessions", &[]).await;
     at_home.get("/").await.is(200);
     // Her own provider does not let her in here either.
@@ -164,7 +173,9 @@ async fn roles_follow_the_groups(app: TestApp) {
     assert_contains(&owner.page("/activity").await, "Cleo");
 
     // The last owner stays one, whatever the groups are.
-    let ada = json!({ "sub": "sub-ada", "email": ours.email });
+    let mut ada = groups(&[]);
+    ada["sub"] = json!("sub-ada");
+    ada["email"] = json!(ours.email);
     let answer = try_sign_in(&app, ours, &provider, &key, &ada).await;
     let request = app.anonymous().request("POST", "/sso/confirm");
     let request = request.header("cookie", answer.cookie());
