@@ -1,4 +1,4 @@
-//! Sign-in by the identity provider of an organization (OpenID Connect).
+//! Sign-in by the identity provider of an organization (`OpenID` Connect).
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -258,7 +258,7 @@ impl LookupKey {
 
     fn identifying(claims: &[ClaimPattern]) -> impl Iterator<Item = &ClaimPattern> + Clone {
         let named = |name: &&str| claims.iter().find(|claim| claim.name == *name);
-        let found: Vec<_> = IDENTIFYING.iter().filter_map(|name| named(&name)).collect();
+        let found: Vec<_> = IDENTIFYING.iter().filter_map(|name| named(name)).collect();
         found.into_iter()
     }
 
