@@ -24,11 +24,10 @@ async fn sign_in_there(browser: &Chromium, subject: &str) {
     let fields = [("login", subject), ("password", "any")];
     browser.fill("form", &fields).await;
     browser.click("button[type='submit']").await;
-    browser
-        .wait_for("form[action*='confirm'] button, main")
-        .await;
-    if browser.has("form[action*='interaction'] button").await {
-        browser.click("form[action*='interaction'] button").await;
+    // The provider asks for consent, or returns the browser to the service.
+    browser.wait_for("input[value='consent'], main").await;
+    if browser.has("input[value='consent']").await {
+        browser.click("button[type='submit']").await;
     }
 }
 
