@@ -27,7 +27,7 @@ pub(crate) const GITHUB_URL_VARIABLE: &str = "ACTIONS_ID_TOKEN_REQUEST_URL";
 pub(crate) const GITHUB_TOKEN_VARIABLE: &str = "ACTIONS_ID_TOKEN_REQUEST_TOKEN";
 
 /// How long before it expires a token is replaced.
-const RENEW_BEFORE: Duration = Duration::from_secs(60);
+const RENEW_BEFORE: Duration = Duration::from_mins(1);
 /// How long the CI system may take to sign a token.
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// The largest answer of the CI system that is read, in bytes.

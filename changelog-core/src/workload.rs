@@ -258,7 +258,7 @@ impl LookupKey {
 
     fn identifying(claims: &[ClaimPattern]) -> impl Iterator<Item = &ClaimPattern> + Clone {
         let named = |name: &&str| claims.iter().find(|claim| claim.name == *name);
-        let found: Vec<_> = IDENTIFYING.iter().filter_map(|name| named(name)).collect();
+        let found: Vec<_> = IDENTIFYING.iter().filter_map(named).collect();
         found.into_iter()
     }
 
@@ -533,7 +533,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn claims(value: Value) -> Map<String, Value> {
+    fn claims(value: &Value) -> Map<String, Value> {
         value.as_object().cloned().unwrap_or_default()
     }
 
@@ -566,7 +566,7 @@ mod tests {
 
     #[test]
     fn claims_of_all_types_are_compared_as_texts() {
-        let token = claims(json!({
+        let token = claims(&json!({
             "protected": true, "number": 7, "list": ["a", "b"], "object": { "a": 1 }, "none": null,
         }));
         for (claim, is_fit) in [
@@ -586,7 +586,7 @@ mod tests {
 
     #[test]
     fn every_binding_is_found_for_the_tokens_that_fit() {
-        let token = claims(json!({
+        let token = claims(&json!({
             "repository": "acme/shop", "repository_owner": "acme", "sub": "repo:acme/shop:x",
             "environment": "production", "repository_id": 42,
         }));
@@ -625,7 +625,7 @@ mod tests {
 
     #[test]
     fn the_run_is_read_from_the_tokens_of_each_system() {
-        let github = claims(json!({
+        let github = claims(&json!({
             "sub": "repo:acme/shop:ref:refs/heads/main", "repository": "acme/shop", "sha": "1a2b",
             "ref": "refs/heads/main", "actor": "ada", "run_id": "7",
         }));
@@ -641,7 +641,7 @@ mod tests {
             Some("https://ghe.example/acme/shop/actions/runs/7")
         );
         assert_eq!(VerifiedRun::of("https://x.example", &github).run_url, None);
-        let gitlab = claims(json!({
+        let gitlab = claims(&json!({
             "project_path": "acme/web/shop", "sha": "1a2b", "ref": "main", "user_login": "ada",
             "job_id": "9", "pipeline_id": "8",
         }));
@@ -652,7 +652,7 @@ mod tests {
             run.run_url.as_deref(),
             Some("https://gitlab.example/acme/web/shop/-/jobs/9")
         );
-        let other = claims(json!({ "sub": "system:serviceaccount:shop:deployer\u{7}" }));
+        let other = claims(&json!({ "sub": "system:serviceaccount:shop:deployer\u{7}" }));
         let run = VerifiedRun::of("https://k8s.example", &other);
         assert_eq!(
             run.name(&other),

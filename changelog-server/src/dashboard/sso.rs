@@ -26,7 +26,7 @@ use crate::store::{
 use crate::web::session::{SESSION, SSO_FLOW, SSO_ORGANIZATION};
 use crate::web::{ApiError, ApiResult, Request, cross_site, reply};
 
-/// The event that a logout token must be about (OpenID Connect Back-Channel Logout 1.0).
+/// The event that a logout token must be about (`OpenID` Connect Back-Channel Logout 1.0).
 const LOGOUT_EVENT: &str = "http://schemas.openid.net/event/backchannel-logout";
 
 #[derive(Template)]
@@ -288,7 +288,7 @@ async fn finish(
     let secret = setup::open_secret(app.integrations.secrets(), provider)
         .map_err(|error| ApiError::internal(&error))?;
     let code = Code {
-        code,
+        value: code,
         redirect_uri: &redirect_uri(app, provider),
         verifier,
         nonce,

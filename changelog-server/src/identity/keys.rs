@@ -232,7 +232,7 @@ impl Key {
     }
 }
 
-/// RFC 9864 has another name for EdDSA with this curve.
+/// RFC 9864 has another name for `EdDSA` with this curve.
 fn is_eddsa(of_key: &str, of_token: &str) -> bool {
     of_key == "Ed25519" && of_token == "EdDSA"
 }

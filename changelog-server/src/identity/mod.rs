@@ -26,9 +26,7 @@ pub use error::{IdentityError, ProviderError, TokenError};
 pub use provider::{
     Discovery, Issuer, MAX_PROVIDER_BYTES, PROVIDER_TIMEOUT, Provider, ProviderClient,
 };
-pub use token::{
-    Claims, Expected, MAX_TOKEN_BYTES, TokenKind, looks_like_token, unverified_claims,
-};
+pub use token::{Claims, Expected, MAX_TOKEN_BYTES, TokenKind, looks_like_token};
 
 use providers::Providers;
 

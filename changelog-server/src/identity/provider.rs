@@ -45,7 +45,7 @@ impl Issuer {
     }
 }
 
-/// What a provider says about itself (OpenID Connect Discovery 1.0).
+/// What a provider says about itself (`OpenID` Connect Discovery 1.0).
 #[derive(Clone, Debug, Deserialize)]
 pub struct Discovery {
     /// Its own name for itself, which is the issuer that was set.

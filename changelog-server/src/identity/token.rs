@@ -102,8 +102,8 @@ impl Claims {
         now: Timestamp,
     ) -> Result<(), TokenError> {
         self.check_kind(expected.kind)?;
-        self.check_text("iss", issuer, self.get("iss"))?;
-        self.check_text("aud", expected.audience, self.audience_claim())?;
+        check_text("iss", issuer, self.get("iss"))?;
+        check_text("aud", expected.audience, self.audience_claim())?;
         let expires = self.time("exp").ok_or(TokenError::Missing("exp"))?;
         if expires.plus(LEEWAY) <= now {
             return Err(TokenError::Expired(expires));
@@ -120,8 +120,8 @@ impl Claims {
             }
         }
         if let Some(most) = expected.max_validity {
-            let issued = self.time("iat").ok_or(TokenError::Missing("iat"))?;
-            let millis = expires.millis().saturating_sub(issued.millis());
+            let from = self.time("iat").ok_or(TokenError::Missing("iat"))?;
+            let millis = expires.millis().saturating_sub(from.millis());
             if millis > i64::try_from(most.as_millis()).unwrap_or(i64::MAX) {
                 return Err(TokenError::ValidTooLong {
                     seconds: millis / 1_000,
@@ -142,26 +142,6 @@ impl Claims {
             return Ok(());
         }
         Err(TokenError::OtherType(shown(kind)))
-    }
-
-    fn check_text(
-        &self,
-        name: &'static str,
-        expected: &str,
-        given: Option<&Value>,
-    ) -> Result<(), TokenError> {
-        let given = given.ok_or(TokenError::Missing(name))?;
-        if given.as_str() == Some(expected) {
-            return Ok(());
-        }
-        let got = given
-            .as_str()
-            .map_or_else(|| given.to_string(), str::to_owned);
-        Err(TokenError::Other {
-            name,
-            expected: expected.to_owned(),
-            got: shown(&got),
-        })
     }
 }
 
@@ -207,17 +187,6 @@ pub(super) fn check_length(token: &str) -> Result<(), TokenError> {
     Ok(())
 }
 
-/// Returns what a token claims. Nothing is checked: this says only against what it is to be
-/// checked.
-///
-/// # Errors
-/// [`TokenError::TooLong`], [`TokenError::Malformed`].
-pub fn unverified_claims(token: &str) -> Result<Map<String, Value>, TokenError> {
-    check_length(token)?;
-    let [_, claims, _] = parts(token)?;
-    decoded(claims, "its claims are not a JSON object")
-}
-
 /// Reads a token, whose length has been checked.
 pub(super) fn parse(token: &str) -> Result<Parsed<'_>, TokenError> {
     let [header_text, claims_text, signature] = parts(token)?;
@@ -259,4 +228,19 @@ fn decoded<T: serde::de::DeserializeOwned>(
     let bytes = URL_SAFE_NO_PAD.decode(part).ok();
     let value = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
     value.ok_or(TokenError::Malformed(otherwise))
+}
+
+fn check_text(name: &'static str, expected: &str, given: Option<&Value>) -> Result<(), TokenError> {
+    let given = given.ok_or(TokenError::Missing(name))?;
+    if given.as_str() == Some(expected) {
+        return Ok(());
+    }
+    let got = given
+        .as_str()
+        .map_or_else(|| given.to_string(), str::to_owned);
+    Err(TokenError::Other {
+        name,
+        expected: expected.to_owned(),
+        got: shown(&got),
+    })
 }

@@ -71,7 +71,7 @@ pub(crate) struct Exchanged {
 /// A code that a browser has brought back, and what it must fit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Code<'c> {
-    pub(crate) code: &'c str,
+    pub(crate) value: &'c str,
     pub(crate) redirect_uri: &'c str,
     pub(crate) verifier: &'c str,
     pub(crate) nonce: &'c str,
@@ -170,7 +170,7 @@ async fn tokens(
     let method = SecretMethod::of(discovery).map_err(ExchangeError::Unsuitable)?;
     let mut fields = vec![
         ("grant_type", "authorization_code"),
-        ("code", code.code),
+        ("code", code.value),
         ("redirect_uri", code.redirect_uri),
         ("code_verifier", code.verifier),
     ];

@@ -1,4 +1,4 @@
-//! Sign-in by the identity provider of an organization: OpenID Connect, the authorization code
+//! Sign-in by the identity provider of an organization: `OpenID` Connect, the authorization code
 //! flow with PKCE.
 //!
 //! - `setup.rs` makes and tests the connection to a provider, for the dashboard and for commands;

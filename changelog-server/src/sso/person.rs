@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::store::SsoPerson;
 
-/// The limit on a subject and on the id of a session, in characters (OpenID Connect Core 1.0).
+/// The limit on a subject and on the id of a session, in characters (`OpenID` Connect Core 1.0).
 const MAX_ID_CHARS: usize = 255;
 
 /// Why a person cannot be read from what a provider says.
@@ -122,7 +122,7 @@ fn groups(claims: &Map<String, Value>, claim: &str) -> Option<Vec<String>> {
     }
 }
 
-/// Returns whether the provider says that the claim is elsewhere (OpenID Connect Core 1.0,
+/// Returns whether the provider says that the claim is elsewhere (`OpenID` Connect Core 1.0,
 /// 5.6.2), as Entra ID does for people in many groups.
 fn is_left_out(claims: &Map<String, Value>, claim: &str) -> bool {
     claims

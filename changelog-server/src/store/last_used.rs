@@ -83,14 +83,14 @@ impl Database {
 
 fn script<DB: Dialect>(uses: &LastUses) -> Script<DB> {
     let mut script = Script::new();
-    let used = |id: Uuid, at: Timestamp| -> [Value<'_>; 3] {
+    let row = |id: Uuid, at: Timestamp| -> [Value<'_>; 3] {
         let latest = at.plus(MAX_CLOCK_SKEW);
         [id.into(), at.millis().into(), latest.millis().into()]
     };
-    let keys: Vec<_> = uses.keys.iter().map(|(key, at)| used(key.0, *at)).collect();
+    let keys: Vec<_> = uses.keys.iter().map(|(key, at)| row(key.0, *at)).collect();
     script.insert(KEYS[0], &keys, KEYS[1]);
     let workloads = uses.workloads.iter();
-    let workloads: Vec<_> = workloads.map(|(one, at)| used(one.0, *at)).collect();
+    let workloads: Vec<_> = workloads.map(|(one, at)| row(one.0, *at)).collect();
     script.insert(WORKLOADS[0], &workloads, WORKLOADS[1]);
     let refusals: Vec<[Value<'_>; 3]> = uses
         .refusals

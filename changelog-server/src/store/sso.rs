@@ -473,7 +473,7 @@ impl Tx {
         user: &User,
         now: DateTime<Utc>,
     ) -> Result<(), StoreError> {
-        let used = execute!(
+        let recorded = execute!(
             self,
             sqlx::query(USE_EMERGENCY)
                 .bind(tenant.uuid())
@@ -481,7 +481,7 @@ impl Tx {
                 .bind(now.timestamp_millis())
                 .bind(&user.name)
         )?;
-        if used == 0 {
+        if recorded == 0 {
             return Ok(());
         }
         let metadata = json!({ "method": EMERGENCY });

@@ -313,16 +313,13 @@ impl Tx {
                 return Ok(None);
             }
         }
-        match &person.role {
-            Some(role) => {
-                self.replace_role(tenant, &actor, &member, role, now)
-                    .await?;
-                Ok(None)
-            }
-            None => {
-                self.delete_member(tenant, &actor, &member, now).await?;
-                Ok(Some(SsoRefusal::LostRole))
-            }
+        if let Some(role) = &person.role {
+            self.replace_role(tenant, &actor, &member, role, now)
+                .await?;
+            Ok(None)
+        } else {
+            self.delete_member(tenant, &actor, &member, now).await?;
+            Ok(Some(SsoRefusal::LostRole))
         }
     }
 

@@ -135,9 +135,9 @@ fn the_debian_packages_are_installed_and_purged() {
         .arg(folder.path().join("packages"))
         .arg(profile)
         .arg("--fast");
-    let built = succeeds(build, "");
-    assert_contains(&built, "changelog-server_");
-    assert_contains(&built, "chlog_");
+    let packages = succeeds(build, "");
+    assert_contains(&packages, "changelog-server_");
+    assert_contains(&packages, "chlog_");
     let mut copy = Command::new("unshare");
     copy.args(["--mount", "bash", "-c", IN_A_COPY])
         .env("FOLDER", folder.path());

@@ -106,7 +106,7 @@ async fn a_state_works_once_and_in_one_browser(app: TestApp) {
         assert_refused(&answer, 400, "already used");
     }
     // What a browser has begun expires.
-    app.clock.advance(Duration::from_secs(15 * 60));
+    app.clock.advance(Duration::from_mins(15));
     assert_refused(&other.finish(&app, "").await, 400, "too long ago");
     // The provider says why it has no code.
     let begun = Begun::begin(&app, ours).await;

@@ -97,7 +97,7 @@ impl SigningKey {
         }
     }
 
-    /// Returns a new key that signs with EdDSA.
+    /// Returns a new key that signs with `EdDSA`.
     pub fn ed25519(id: &str) -> Self {
         let pkcs8 = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).expect("a key");
         Self {
