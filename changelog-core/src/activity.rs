@@ -323,6 +323,7 @@ mod tests {
             "integration",
             "source",
             "incident",
+            "workload",
             "sso",
         ];
         assert_eq!(ResourceType::WORDS, words);
