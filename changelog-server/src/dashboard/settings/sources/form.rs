@@ -202,9 +202,9 @@ pub(super) static SHOWN: Fields = Fields {
     environments: &FIELDS[6],
     workflows: &FIELDS[7],
     risks: FIELDS.split_at(8).1.split_at(3).0,
-    templates: FIELDS.split_at(11).1.split_at(12).0,
-    alert_templates: FIELDS.split_at(23).1.split_at(11).0,
-    labels: FIELDS.split_at(34).1,
+    templates: FIELDS.split_at(11).1.split_at(13).0,
+    alert_templates: FIELDS.split_at(24).1.split_at(11).0,
+    labels: FIELDS.split_at(35).1,
 };
 
 /// Returns the form for a new source of a kind.
