@@ -44,6 +44,8 @@ pub(crate) struct Failure {
     lines: Vec<String>,
     /// Advice.
     hint: Option<String>,
+    /// Why the server did not accept the key or the token, in its words.
+    unauthorized: Option<String>,
     /// The id of the request in the server's log.
     request_id: Option<String>,
     /// What the failure means for a change that was to be recorded.
@@ -78,6 +80,7 @@ impl Failure {
             message: message.into(),
             lines: Vec::new(),
             hint: None,
+            unauthorized: None,
             request_id: None,
             cause: Cause::Other,
         }
@@ -159,6 +162,14 @@ impl Failure {
     /// Says first what has failed.
     pub(crate) fn context(mut self, what: &str) -> Self {
         self.message = format!("{what}: {}", self.message);
+        self
+    }
+
+    /// Says that an id token was refused, not a key, and why.
+    pub(crate) fn of_token(mut self) -> Self {
+        if let Some(why) = self.unauthorized.take() {
+            self.message = format!("the server does not accept the id token: {why}");
+        }
         self
     }
 
@@ -278,9 +289,7 @@ fn violations(violations: &[changelog_core::Violation]) -> Failure {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        let detail = error
-            .problem()
-            .map_or_else(|| error.to_string(), |problem| problem.detail.clone());
+        let detail = explanation(&error);
         let cause = cause(&error);
         let mut failure = match &error {
             Error::Builder(message) => Self::usage(message),
@@ -344,8 +353,15 @@ impl From<Error> for Failure {
         };
         failure.request_id = error.request_id().map(str::to_owned);
         failure.cause = cause;
+        failure.unauthorized = (cause == Cause::Unauthorized).then(|| explanation(&error));
         failure
     }
+}
+
+/// Returns what the server says of an error, or else the error.
+fn explanation(error: &Error) -> String {
+    let problem = error.problem();
+    problem.map_or_else(|| error.to_string(), |problem| problem.detail.clone())
 }
 
 /// Returns the failure for a certificate that is not trusted.

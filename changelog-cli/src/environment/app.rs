@@ -187,6 +187,7 @@ impl App {
             return match credential {
                 Credential::Key(key) => failure.line(format!("the key is from {}", key.source)),
                 Credential::Token(source) => failure
+                    .of_token()
                     .line(format!("the id token is from {}", source.name()))
                     .hint("`chlog doctor` shows what the token claims"),
             };

@@ -95,7 +95,7 @@ const GROWING: [(&str, &[&str]); 9] = [
         &[
             "SET mail = NULL, mailing = NULL ",
             "SET mailing = ? ",
-            "AND mailing = ? ORDER BY at DESC ",
+            "AND mailing = ? ORDER BY is_incident DESC, at DESC ",
         ],
     ),
     (

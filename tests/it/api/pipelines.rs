@@ -176,8 +176,13 @@ async fn a_pipeline_records_without_a_key(app: TestApp) {
     assert_eq!(info["verified"]["repository"], "acme/shop");
     assert!(info["expires_at"].is_string(), "{info}");
     assert_eq!(key.read("/api/key").await["verified"], Value::Null);
-    // Agents' tools take the same token: what is refused is the body, not the caller.
-    pipeline.post("/mcp", json!({})).await.is(400);
+    // Agents' tools take the same token.
+    let list = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {} });
+    let request = pipeline.request("POST", "/mcp").json(&list);
+    let request = request
+        .header("accept", "application/json, text/event-stream")
+        .header("mcp-protocol-version", "2025-11-25");
+    changelog_tests::send(request).await.is(200);
     app.anonymous().post("/mcp", json!({})).await.is(401);
 }
 

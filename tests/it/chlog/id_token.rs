@@ -130,9 +130,13 @@ async fn a_token_is_found_in_variables_and_files(app: TestApp) {
         assert_contains(&status.stdout, "id token (from CHLOG_ID_TOKEN");
         assert_lacks(&status.stdout, &token);
     }
-    let output = run(&app, &[("CHLOG_ID_TOKEN_FILE", "/nowhere")], &["log", "x"]);
+    let output = run(
+        &app,
+        &[("CHLOG_ID_TOKEN_FILE", "/nowhere")],
+        &["log", "Deploy"],
+    );
     assert_contains(&output.stderr, "cannot read /nowhere");
-    let output = run(&app, &[], &["log", "x"]);
+    let output = run(&app, &[], &["log", "Deploy"]);
     assert_contains(&output.stderr, "id token");
 }
 

@@ -117,6 +117,10 @@ async fn a_workload_is_made_in_the_browser(app: TestApp, browser: Chromium) {
     let fields = [("name", "shop <b>&"), ("claims", "repository=acme/shop")];
     browser.fill(form, &fields).await;
     browser.press("Create workload identity").await;
-    browser.wait_for_text("“shop <b>&” created").await;
+    browser
+        .wait_for_text(
+            "“shop <b>&” created. Its pipelines can log changes from now on, without a key.",
+        )
+        .await;
     browser.wait_for_text("repository=acme/shop").await;
 }

@@ -77,7 +77,7 @@ async fn the_demo_serves_and_keeps_its_data(app: TestApp) {
         .with("cookie", &cookie)
         .body("/api/activity")
         .await;
-    check_sources(&caller, &around).await;
+    check_sources(&caller).await;
     // Files with the key are readable by their owner only.
     for entry in fs::read_dir(folder.path().join("demo"))
         .expect("the folder")
@@ -113,14 +113,15 @@ async fn the_demo_serves_and_keeps_its_data(app: TestApp) {
 }
 
 /// Two sources have told of changes, and one of them has fallen silent.
-async fn check_sources(caller: &TestClient, around: &Value) {
+async fn check_sources(caller: &TestClient) {
     let by_hand = caller
         .body("/api/changes?by=hand&source=aws%20production")
         .await;
     assert!(by_hand["count"].as_u64() > Some(3), "{by_hand}");
     let deployed = caller.body("/api/changes?source=github").await;
     assert!(deployed["count"].as_u64() > Some(5), "{deployed}");
-    let gaps = &around["coverage"]["gaps"];
+    let now = caller.body("/api/changes/around").await;
+    let gaps = &now["coverage"]["gaps"];
     let names: Vec<String> = each(gaps, "name").into_iter().map(text).collect();
     assert_eq!(names, ["AWS production"], "{gaps}");
 }
