@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::fixture::Fixture;
 use super::requests::RequestSender;
-use crate::sso::{Begun, Provider};
+use crate::sso::{Begun, Provider, another_client};
 
 impl<F: FnMut(&str)> RequestSender<'_, F> {
     /// Sends a form as the owner.
@@ -196,7 +196,7 @@ impl<F: FnMut(&str)> RequestSender<'_, F> {
             ("cleo@example.org", "dev", 303),
             (&ours.email, "ops", 200),
         ] {
-            let request = self.app.anonymous().request("GET", &start);
+            let request = another_client(self.app).request("GET", &start);
             self.send("GET", &start, None, request, 303).await;
             let begun = Begun::begin(self.app, ours).await;
             let mut claims = provider.claims(self.app, &begun, email);
@@ -205,14 +205,14 @@ impl<F: FnMut(&str)> RequestSender<'_, F> {
             provider.token(&key.sign(&claims));
             let state = begun.parameter("state");
             let callback = format!("/sso/callback?code=c0de&state={state}");
-            let request = self.app.anonymous().request("GET", &callback);
+            let request = another_client(self.app).request("GET", &callback);
             let request = request.header("cookie", begun.cookie());
             let answer = self
                 .send("GET", "/sso/callback", None, request, status)
                 .await;
             if status == 200 {
                 let password = [("password", ours.password.as_str())];
-                let request = self.app.anonymous().request("POST", "/sso/confirm");
+                let request = another_client(self.app).request("POST", "/sso/confirm");
                 let request = form(request.header("cookie", answer.cookie()), &password);
                 self.send("POST", "/sso/confirm", None, request, 303).await;
             } else {
