@@ -45,7 +45,7 @@ pub(crate) struct Failure {
     /// Advice.
     hint: Option<String>,
     /// Why the server did not accept the key or the token, in its words.
-    unauthorized: Option<String>,
+    unauthorized: Option<Box<str>>,
     /// The id of the request in the server's log.
     request_id: Option<String>,
     /// What the failure means for a change that was to be recorded.
@@ -353,7 +353,7 @@ impl From<Error> for Failure {
         };
         failure.request_id = error.request_id().map(str::to_owned);
         failure.cause = cause;
-        failure.unauthorized = (cause == Cause::Unauthorized).then(|| explanation(&error));
+        failure.unauthorized = (cause == Cause::Unauthorized).then(|| explanation(&error).into());
         failure
     }
 }
