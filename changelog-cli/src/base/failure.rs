@@ -43,11 +43,11 @@ pub(crate) struct Failure {
     /// More lines: the broken rules, the ways to continue.
     lines: Vec<String>,
     /// Advice.
-    hint: Option<String>,
+    hint: Option<Box<str>>,
     /// Why the server did not accept the key or the token, in its words.
     unauthorized: Option<Box<str>>,
     /// The id of the request in the server's log.
-    request_id: Option<String>,
+    request_id: Option<Box<str>>,
     /// What the failure means for a change that was to be recorded.
     pub(crate) cause: Cause,
 }
@@ -175,14 +175,15 @@ impl Failure {
 
     /// Adds advice.
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
+        self.hint = Some(hint.into().into());
         self
     }
 
     /// Returns the message, and the advice or the further lines.
     pub(crate) fn message_and_advice(&self) -> (&str, Option<String>) {
         let lines = || Some(self.lines.join("; ")).filter(|lines| !lines.is_empty());
-        (&self.message, self.hint.clone().or_else(lines))
+        let hint = self.hint.as_deref().map(str::to_owned);
+        (&self.message, hint.or_else(lines))
     }
 
     /// Prints the failure on standard error and returns its exit code.
@@ -351,7 +352,7 @@ impl From<Error> for Failure {
             }
             _ => Self::new(Exit::Other, error.to_string()),
         };
-        failure.request_id = error.request_id().map(str::to_owned);
+        failure.request_id = error.request_id().map(Into::into);
         failure.cause = cause;
         failure.unauthorized = (cause == Cause::Unauthorized).then(|| explanation(&error).into());
         failure
