@@ -29,7 +29,7 @@ const FUNCTIONS: [&str; 4] = [
 
 /// 20,000 organizations, each with a person, a key and a session; fifty of them also have
 /// services, hosts and changes. PostgreSQL scans small tables, so no table is small.
-const OTHER_ORGANIZATIONS: [&str; 31] = [
+const OTHER_ORGANIZATIONS: [&str; 32] = [
     "CREATE UNLOGGED TABLE others AS
         SELECT n, id_at(1600000000000 + n, n, n * 7919) AS organization_id,
             id_at(1600000000000 + n, n, n) AS id, sha256(n::text::bytea) AS hash,
@@ -83,6 +83,11 @@ const OTHER_ORGANIZATIONS: [&str; 31] = [
     "INSERT INTO sign_in_failures (bucket, failures, last_failed_at)
         SELECT hash, 1, now FROM others",
     "INSERT INTO known_browsers (user_id, token_hash, used_at) SELECT id, hash, now FROM others",
+    "INSERT INTO workloads (id, organization_id, name, name_folded, issuer, audience, claims,
+            is_insecure, lookup, hint_lookup, permissions, created_by, created_at)
+        SELECT id, organization_id, 'shop', 'shop', 'https://issuer.example.org', 'a', '[]', 0, id,
+            id, '{\"scopes\":[\"read\"]}', 'P', now
+        FROM others",
     "INSERT INTO sso_providers (organization_id, issuer, client_id, client_secret, groups_claim,
             group_roles, is_required, has_own_redirect, allows_insecure, created_at, updated_at)
         SELECT organization_id, 'https://login.example.org', 'log', '', 'groups', '[]', 0, 1, 0, now,
