@@ -150,7 +150,7 @@ fn owner(value: &str) -> Option<&str> {
     (!owner.is_empty()).then(|| &value[..=owner.len()])
 }
 
-/// Returns whether a text fits a pattern, in which `*` stands for any characters.
+/// Returns whether a string matches a pattern, in which `*` matches any characters.
 fn fits(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();
@@ -247,7 +247,7 @@ impl LookupKey {
         Self(format!("{issuer}\n{audience}\n{kind}{name}\n{value}"))
     }
 
-    /// Returns the key as a text.
+    /// Returns the key as a string.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -18,9 +18,9 @@ pub const MAX_TOKEN_BYTES: usize = 16 * 1024;
 /// What a token is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenKind {
-    /// It says who somebody is, or which job it is.
+    /// It identifies a person or a job.
     Identity,
-    /// It says that somebody has been signed out.
+    /// It reports that a person was signed out.
     Logout,
 }
 
@@ -173,7 +173,7 @@ struct Header {
     crit: Option<Value>,
 }
 
-/// Returns whether a text has the form of a signed token: three parts that a JSON object begins.
+/// Returns whether a string has the form of a signed token: three parts, the first a JSON object.
 pub fn looks_like_token(text: &str) -> bool {
     // `{"` in base64.
     text.starts_with("eyJ") && text.split('.').count() == 3

@@ -305,7 +305,7 @@ async fn user_info(
     }
     let info = serde_json::from_slice::<Map<String, Value>>(&response.body)
         .map_err(|_| invalid("is not a JSON object; signed user info is not supported"))?;
-    // Else it is that of somebody else (OpenID Connect Core 1.0, 5.3.2).
+    // Otherwise it describes another person (OpenID Connect Core 1.0, 5.3.2).
     if info.get("sub").is_none() || info.get("sub") != claims.get("sub") {
         return Err(invalid("is that of another person").into());
     }

@@ -119,7 +119,7 @@ fn random() -> String {
     URL_SAFE_NO_PAD.encode(rand::random::<[u8; 32]>())
 }
 
-/// Returns what the provider is told of the secret of PKCE (S256).
+/// Returns the PKCE challenge of a verifier (S256).
 pub(crate) fn challenge(verifier: &str) -> String {
     URL_SAFE_NO_PAD.encode(Sha256::digest(verifier))
 }

@@ -70,7 +70,7 @@ fn named(value: Option<&str>) -> Option<String> {
     (!is_yes).then_some(value)
 }
 
-/// Returns whether a person directs the agent, as far as that can be told.
+/// Returns whether a person directs the agent, if the environment says so.
 fn mode(env: &dyn Fn(&str) -> Option<String>, in_ci: bool) -> Option<AgentMode> {
     let has = |name: &str| env(name).is_some_and(|value| !value.is_empty());
     let entry = env("CLAUDE_CODE_ENTRYPOINT").unwrap_or_default();
