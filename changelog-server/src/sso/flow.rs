@@ -21,7 +21,7 @@ pub(crate) const FLOW_TTL: TimeDelta = TimeDelta::minutes(15);
 const CONTEXT: &str = "sso flow";
 
 /// What a browser has begun.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Flow {
     pub(crate) organization: OrganizationId,
     /// The issuer and the client that the browser was sent to. The settings may have changed
@@ -36,21 +36,35 @@ pub(crate) struct Flow {
 }
 
 /// What the browser does next.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Step {
     /// The person signs in at the provider.
-    SignIn {
-        state: String,
-        nonce: String,
-        /// The secret of PKCE.
-        verifier: String,
-    },
+    SignIn(SignIn),
     /// The person, who has signed in at the provider, confirms with the password of a member.
     Confirm(Box<Confirmation>),
 }
 
+/// What ties the answer of the provider to the browser and to the request.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct SignIn {
+    pub(crate) state: String,
+    pub(crate) nonce: String,
+    /// The secret of PKCE.
+    pub(crate) verifier: String,
+}
+
+impl SignIn {
+    pub(crate) fn begin() -> Self {
+        Self {
+            state: random(),
+            nonce: random(),
+            verifier: random(),
+        }
+    }
+}
+
 /// Who has signed in at the provider.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Confirmation {
     pub(crate) subject: String,
     pub(crate) email: String,
@@ -77,18 +91,14 @@ impl Confirmation {
 
 impl Flow {
     /// Begins a sign-in.
-    pub(crate) fn begin(provider: &SsoProvider, next: &str, now: Timestamp) -> Self {
+    pub(crate) fn begin(provider: &SsoProvider, next: &str, begun: SignIn, now: Timestamp) -> Self {
         Self {
             organization: provider.tenant.id(),
             issuer: provider.issuer.clone(),
             client_id: provider.client_id.clone(),
             next: next.to_owned(),
             begun_at: now.millis(),
-            step: Step::SignIn {
-                state: random(),
-                nonce: random(),
-                verifier: random(),
-            },
+            step: Step::SignIn(begun),
         }
     }
 
@@ -161,7 +171,7 @@ mod tests {
             updated_at: Timestamp::EPOCH,
         };
         let now = Timestamp::EPOCH.plus(TimeDelta::days(1));
-        let flow = Flow::begin(&provider, "/changes", now);
+        let flow = Flow::begin(&provider, "/changes", SignIn::begin(), now);
         assert!(flow.is_of(&provider));
         let cookie = flow.seal(&secrets).expect("a key");
         let open = |cookie: &str, at| Flow::open(&secrets, cookie, at);
