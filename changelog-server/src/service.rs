@@ -69,7 +69,7 @@ impl Service {
         let mailer = serve.settings.mail.mailer(&serve.settings.host(address))?;
         set_clock(&clock, &store, serve.trust_clock).await?;
         let path = serve.settings.secrets.path(database_url);
-        let secrets = key_file::open(&store, &path).await?;
+        let secrets = key_file::open(&store, &path, None).await?;
         Ok(Self {
             app: App::new(store, clock, serve.settings, secrets, mailer, address),
             listener,

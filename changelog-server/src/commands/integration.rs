@@ -94,7 +94,7 @@ async fn create(common: &Common, store: &Store, args: CreateIntegration) -> Resu
         note(&format!("warning: --url: {warning}"));
     }
     let path = args.secrets.path(&common.database_url);
-    let secrets = key_file::open(store, &path).await?;
+    let secrets = key_file::open(store, &path, Some(tenant)).await?;
     insert(common, store, tenant, &secrets, new).await
 }
 

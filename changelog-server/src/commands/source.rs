@@ -53,7 +53,7 @@ async fn create(common: &Common, store: &Store, args: CreateSource) -> Result<()
     });
     let new: NewSource = from_object(input.as_object().cloned().unwrap_or_default(), now().into())?;
     let path = args.secrets.path(&common.database_url);
-    let secrets = key_file::open(store, &path).await?;
+    let secrets = key_file::open(store, &path, Some(tenant)).await?;
     let id = SourceId(new_id(now()));
     let source = setup::prepare(&secrets, tenant, id, new, "Operator", now().into())?;
     let token = setup::new_token(tenant);

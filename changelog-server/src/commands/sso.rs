@@ -65,7 +65,7 @@ async fn set(common: &Common, store: &Store, args: SetSso) -> Result<(), Failure
     let input = input.checked(now().into())?;
     let emergency = input.emergency_owner.clone();
     let path = args.secrets.path(&common.database_url);
-    let secrets = key_file::open(store, &path).await?;
+    let secrets = key_file::open(store, &path, Some(tenant)).await?;
     let before = store.sso_provider(tenant).await?;
     let insecure = args.allow_insecure_issuer;
     let prepared = setup::prepare(

@@ -8,7 +8,7 @@ use super::open_target;
 use crate::ingest::open_secret;
 use crate::secrets::{Secrets, SecretsError};
 use crate::sso::setup;
-use crate::store::{Store, StoreError};
+use crate::store::{Store, StoreError, Tenant};
 
 /// Why the key file cannot be used with a database.
 #[derive(Debug, thiserror::Error)]
@@ -33,10 +33,24 @@ pub(crate) struct Unreadable {
 
 /// Opens the key file of a database. If there is none, it is made, unless the database has
 /// secrets that need the file which is missing. What is wrong is logged, and the connections
-/// and sources concerned send and take nothing until it is corrected.
-pub(crate) async fn open(store: &Store, path: &Path) -> Result<Secrets, KeyFileError> {
+/// and sources concerned send and take nothing until it is corrected. A command about one
+/// organization tries the secrets of this one only.
+pub(crate) async fn open(
+    store: &Store,
+    path: &Path,
+    only: Option<Tenant>,
+) -> Result<Secrets, KeyFileError> {
     let secrets = Secrets::open_existing(path)?;
-    let (unreadable, all) = unreadable(store, &secrets).await?;
+    let (unreadable, all) = match only {
+        Some(tenant) if path.exists() => {
+            let mut trial = Trial::new(store, &secrets);
+            trial.connections(tenant).await?;
+            trial.sources(tenant).await?;
+            trial.provider(tenant).await?;
+            (trial.unreadable, trial.all)
+        }
+        _ => unreadable(store, &secrets).await?,
+    };
     if all == 0 && !path.exists() {
         return Ok(Secrets::open(path)?);
     }
@@ -68,13 +82,43 @@ pub(crate) async fn unreadable(
     store: &Store,
     secrets: &Secrets,
 ) -> Result<(Vec<Unreadable>, usize), StoreError> {
-    let mut unreadable = Vec::new();
-    let mut all = 0;
+    let mut trial = Trial::new(store, secrets);
     for tenant in store.tenants_with_receivers().await? {
-        for connection in store.connections(tenant).await? {
-            all += 1;
-            if let Err(error) = open_target(secrets, tenant, &connection) {
-                unreadable.push(Unreadable {
+        trial.connections(tenant).await?;
+    }
+    for tenant in store.tenants_with_sources().await? {
+        trial.sources(tenant).await?;
+    }
+    for tenant in store.tenants_with_sso().await? {
+        trial.provider(tenant).await?;
+    }
+    Ok((trial.unreadable, trial.all))
+}
+
+/// Tries to decrypt secrets.
+struct Trial<'s> {
+    store: &'s Store,
+    secrets: &'s Secrets,
+    unreadable: Vec<Unreadable>,
+    /// The number of secrets.
+    all: usize,
+}
+
+impl<'s> Trial<'s> {
+    fn new(store: &'s Store, secrets: &'s Secrets) -> Self {
+        Self {
+            store,
+            secrets,
+            unreadable: Vec::new(),
+            all: 0,
+        }
+    }
+
+    async fn connections(&mut self, tenant: Tenant) -> Result<(), StoreError> {
+        for connection in self.store.connections(tenant).await? {
+            self.all += 1;
+            if let Err(error) = open_target(self.secrets, tenant, &connection) {
+                self.unreadable.push(Unreadable {
                     noun: CONNECTION,
                     id: connection.id.0,
                     name: connection.name,
@@ -82,12 +126,14 @@ pub(crate) async fn unreadable(
                 });
             }
         }
+        Ok(())
     }
-    for tenant in store.tenants_with_sources().await? {
-        for source in store.sources(tenant).await? {
-            all += usize::from(source.secret.is_some());
-            if let Err(error) = open_secret(secrets, &source) {
-                unreadable.push(Unreadable {
+
+    async fn sources(&mut self, tenant: Tenant) -> Result<(), StoreError> {
+        for source in self.store.sources(tenant).await? {
+            self.all += usize::from(source.secret.is_some());
+            if let Err(error) = open_secret(self.secrets, &source) {
+                self.unreadable.push(Unreadable {
                     noun: SOURCE,
                     id: source.id.0,
                     name: source.name,
@@ -95,20 +141,22 @@ pub(crate) async fn unreadable(
                 });
             }
         }
+        Ok(())
     }
-    for tenant in store.tenants_with_sso().await? {
-        let Some(provider) = store.sso_provider(tenant).await? else {
-            continue;
+
+    async fn provider(&mut self, tenant: Tenant) -> Result<(), StoreError> {
+        let Some(provider) = self.store.sso_provider(tenant).await? else {
+            return Ok(());
         };
-        all += 1;
-        if let Err(error) = setup::open_secret(secrets, &provider) {
-            unreadable.push(Unreadable {
+        self.all += 1;
+        if let Err(error) = setup::open_secret(self.secrets, &provider) {
+            self.unreadable.push(Unreadable {
                 noun: PROVIDER,
                 id: tenant.id().0,
                 name: provider.issuer,
                 error,
             });
         }
+        Ok(())
     }
-    Ok((unreadable, all))
 }
