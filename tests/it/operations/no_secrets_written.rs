@@ -25,10 +25,10 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-fn holds(bytes: &[u8], secret: &str) -> bool {
-    bytes
-        .windows(secret.len())
-        .any(|window| window == secret.as_bytes())
+/// Returns what a file holds; bytes that are no text are replaced, which changes no secret.
+/// A file of PostgreSQL may be removed meanwhile, and is then empty.
+fn contents(file: &Path) -> String {
+    String::from_utf8_lossy(&fs::read(file).unwrap_or_default()).into_owned()
 }
 
 /// Uses every kind of secret, and returns them with their names.
@@ -175,23 +175,40 @@ async fn no_secret_is_written_on_sqlite(mut app: TestApp) {
     let log = app.server.log();
     assert!(log.lines().count() > 20, "too few lines: {log}");
     assert!(!log.contains("panicked"), "{log}");
-    let files = files(app.folder());
-    let databases = files
-        .iter()
-        .filter(|file| holds(&fs::read(file).expect("a file"), BODIES[0]));
-    assert!(databases.count() >= 2, "no database files: {files:?}");
-    for (name, secret) in secrets {
-        assert!(!log.contains(&secret), "{name} is in the log");
-        for file in &files {
+    assert_unwritten(&secrets, &[&log], app.folder(), 2);
+}
+
+/// Checks that no secret is in a log or in a file of a folder, that no body is in a log, and
+/// that at least some of the files are those of the database.
+fn assert_unwritten(
+    secrets: &[(&str, String)],
+    logs: &[&str],
+    folder: &Path,
+    least_databases: usize,
+) {
+    let mut databases = 0;
+    for file in files(folder) {
+        let contents = contents(&file);
+        databases += usize::from(contents.contains(BODIES[0]));
+        for (name, secret) in secrets {
             assert!(
-                !holds(&fs::read(file).expect("a file"), &secret),
+                !contents.contains(secret),
                 "{name} is in {}",
                 file.display()
             );
         }
     }
+    assert!(
+        databases >= least_databases,
+        "{databases} files hold a body"
+    );
+    for log in logs {
+        for (name, secret) in secrets {
+            assert!(!log.contains(secret), "{name} is in a log");
+        }
+    }
     for body in BODIES {
-        assert!(!log.contains(body), "a body is in the log");
+        assert!(!logs[0].contains(body), "a body is in the log");
     }
 }
 
@@ -211,24 +228,5 @@ async fn no_secret_is_written_on_postgres() {
         .execute(&mut connection)
         .await
         .expect("a checkpoint");
-    let files = files(&postgres.data());
-    let holds_bodies = files
-        .iter()
-        .any(|file| holds(&fs::read(file).unwrap_or_default(), BODIES[0]));
-    assert!(holds_bodies, "no database files");
-    let postgres_log = postgres.log();
-    for (name, secret) in secrets {
-        assert!(!log.contains(&secret), "{name} is in the log");
-        assert!(
-            !postgres_log.contains(&secret),
-            "{name} is in PostgreSQL's log"
-        );
-        for file in &files {
-            let bytes = fs::read(file).unwrap_or_default();
-            assert!(!holds(&bytes, &secret), "{name} is in {}", file.display());
-        }
-    }
-    for body in BODIES {
-        assert!(!log.contains(body), "a body is in the log");
-    }
+    assert_unwritten(&secrets, &[&log, &postgres.log()], &postgres.data(), 1);
 }
