@@ -84,6 +84,8 @@ wire_enum! {
         /// Sign-in by the organization's identity provider: connected, changed or disconnected,
         /// and who signed in by it.
         Sso = "sso",
+        /// The organization itself: how long it keeps its records, and which were deleted.
+        Organization = "organization",
     }
 }
 
@@ -325,6 +327,7 @@ mod tests {
             "incident",
             "workload",
             "sso",
+            "organization",
         ];
         assert_eq!(ResourceType::WORDS, words);
         for word in words {

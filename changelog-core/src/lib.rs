@@ -32,6 +32,7 @@ pub mod page;
 pub mod permissions;
 pub mod problem;
 pub mod query;
+pub mod retention;
 mod rules;
 #[cfg(feature = "openapi")]
 #[doc(hidden)]
@@ -83,6 +84,7 @@ pub use organization::{NewOrganization, Organization, Plan};
 pub use page::{Data, Page};
 pub use permissions::{Permissions, Scope};
 pub use problem::{Invalid, Problem, ProblemCode, Violation, ViolationCode, Violations};
+pub use retention::{RetentionInput, RetentionMonths};
 pub use service::{NewService, Service, ServicePatch};
 pub use source::{
     AlertTemplates, GenericTemplates, NewSource, RiskRules, SourceKind, SourcePatch, SourceRef,

@@ -1,24 +1,28 @@
 //! What a server does besides answering requests.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::task::JoinHandle;
-use tokio::time::interval;
+use tokio::time::{interval, sleep};
 
 use crate::app::App;
 use crate::mail;
+use crate::store::StoreError;
 
 /// How often expired rows are deleted.
 const MAINTENANCE_INTERVAL: Duration = Duration::from_mins(10);
+/// How often it is looked for records that are too old.
+const RETENTION_INTERVAL: Duration = Duration::from_secs(10);
 /// How often the current time is saved in the database.
 const CLOCK_SAVE_INTERVAL: Duration = Duration::from_mins(1);
 /// How often pending entries are moved to the activity log.
 const PENDING_ACTIVITY_INTERVAL: Duration = Duration::from_mins(1);
 
 /// Starts the tasks, which run until they are aborted.
-pub(crate) fn start(app: &App) -> [JoinHandle<()>; 6] {
+pub(crate) fn start(app: &App) -> [JoinHandle<()>; 7] {
     [
         tokio::spawn(run_maintenance(app.clone())),
+        tokio::spawn(delete_old_records(app.clone())),
         tokio::spawn(save_clock(app.clone())),
         tokio::spawn(move_pending_activity(app.clone())),
         tokio::spawn(mail::run(app.clone())),
@@ -44,6 +48,30 @@ async fn run_maintenance(app: App) {
             Err(error) => tracing::warn!(%error, "expired rows could not be deleted"),
         }
     }
+}
+
+/// Deletes what organizations do not want to keep any longer.
+async fn delete_old_records(app: App) {
+    let mut interval = interval(RETENTION_INTERVAL);
+    loop {
+        interval.tick().await;
+        if let Err(error) = run_retention(&app).await {
+            tracing::warn!(%error, "old records could not be deleted");
+        }
+    }
+}
+
+async fn run_retention(app: &App) -> Result<(), StoreError> {
+    for run in app.store.due_retention_runs(app.now().into()).await? {
+        let mut run = Some(run);
+        while let Some(step) = run {
+            let begun = Instant::now();
+            run = app.store.retention_step(step, app.now()).await?;
+            // At least half of the time belongs to requests.
+            sleep(begun.elapsed()).await;
+        }
+    }
+    Ok(())
 }
 
 /// Saves the current time for the next process: the clock may be set back meanwhile.

@@ -16,6 +16,7 @@ mod poolers;
 mod proxies;
 mod readiness;
 mod restore;
+mod retention;
 mod several_servers;
 mod sqlite_other_processes;
 mod sqlite_wal;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 use sqlx::{Connection, PgConnection, SqliteConnection};
 use tempfile::TempDir;
+use uuid::Uuid;
 
 use crate::client::{TestClient, text};
 use crate::database::{self, Db};
@@ -206,6 +207,16 @@ impl TestApp {
         let mut db = Db::open(self.engine, &self.database).await;
         database::execute!(&mut db, sqlx::query(statement));
         db.close().await;
+    }
+
+    /// Runs a statement whose parameter is the id of the organization, and returns the number of
+    /// rows that it has changed.
+    pub async fn update_own(&self, statement: &'static str) -> u64 {
+        let organization: Uuid = self.organization.id.parse().expect("an id");
+        let mut db = Db::open(self.engine, &self.database).await;
+        let rows = database::execute!(&mut db, sqlx::query(statement).bind(organization));
+        db.close().await;
+        rows
     }
 
     /// Runs an admin command, which must succeed, and returns what it prints.

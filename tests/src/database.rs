@@ -13,16 +13,18 @@ pub enum Db {
     Postgres(PgConnection),
 }
 
-/// Runs the same statement on either database.
+/// Runs the same statement on either database, and returns the number of affected rows.
 #[macro_export]
 macro_rules! execute {
     ($db:expr, $query:expr) => {
         match $db {
             $crate::database::Db::Sqlite(db) => {
-                $query.execute(&mut *db).await.expect("a result");
+                let done = $query.execute(&mut *db).await.expect("a result");
+                done.rows_affected()
             }
             $crate::database::Db::Postgres(db) => {
-                $query.execute(&mut *db).await.expect("a result");
+                let done = $query.execute(&mut *db).await.expect("a result");
+                done.rows_affected()
             }
         }
     };

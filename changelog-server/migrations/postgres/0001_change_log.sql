@@ -758,6 +758,23 @@ CREATE INDEX rhythms_expected ON rhythms (organization_id, expected_by)
 CREATE INDEX rhythms_due ON rhythms (expected_by)
     WHERE is_missed = 0 AND expected_by IS NOT NULL;
 
+-- For how many months organizations keep what they have recorded; one without a row, or with
+-- NULL, keeps it for ever. `due_at` is when the next run begins, or during a run when another
+-- server may go on with it. `cutoff` is the time before which the run under way deletes, NULL if
+-- none is; the last three columns count what it has deleted. What is older than `deleted_until`
+-- may be gone.
+CREATE TABLE retentions (
+    organization_id uuid NOT NULL PRIMARY KEY,
+    months          bigint,
+    due_at          bigint,
+    cutoff          bigint,
+    deleted_until   bigint,
+    changes         bigint NOT NULL DEFAULT 0,
+    incidents       bigint NOT NULL DEFAULT 0,
+    entries         bigint NOT NULL DEFAULT 0
+);
+CREATE INDEX retentions_due ON retentions (due_at) WHERE due_at IS NOT NULL;
+
 -- What requests with an idempotency key created. `scope` is a hash of API key,
 -- method, path and idempotency key, after the time in the key if it has one.
 CREATE TABLE idempotency (

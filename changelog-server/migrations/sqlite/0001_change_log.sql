@@ -754,6 +754,23 @@ CREATE INDEX rhythms_expected ON rhythms (organization_id, expected_by)
 CREATE INDEX rhythms_due ON rhythms (expected_by)
     WHERE is_missed = 0 AND expected_by IS NOT NULL;
 
+-- For how many months organizations keep what they have recorded; one without a row, or with
+-- NULL, keeps it for ever. `due_at` is when the next run begins, or during a run when another
+-- server may go on with it. `cutoff` is the time before which the run under way deletes, NULL if
+-- none is; the last three columns count what it has deleted. What is older than `deleted_until`
+-- may be gone.
+CREATE TABLE retentions (
+    organization_id BLOB NOT NULL PRIMARY KEY,
+    months          INTEGER,
+    due_at          INTEGER,
+    cutoff          INTEGER,
+    deleted_until   INTEGER,
+    changes         INTEGER NOT NULL DEFAULT 0,
+    incidents       INTEGER NOT NULL DEFAULT 0,
+    entries         INTEGER NOT NULL DEFAULT 0
+) STRICT, WITHOUT ROWID;
+CREATE INDEX retentions_due ON retentions (due_at) WHERE due_at IS NOT NULL;
+
 -- What requests with an idempotency key created. `scope` is a hash of API key,
 -- method, path and idempotency key, after the time in the key if it has one. Rows
 -- are appended, so that only the index on the scope is written at random pages,

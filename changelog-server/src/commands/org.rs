@@ -1,13 +1,14 @@
 //! `changelog-server org`
 
-use changelog_core::{Input, NewOrganization, Organization, OwnerInput, User};
+use changelog_core::{Input, NewOrganization, Organization, OwnerInput, RetentionMonths, User};
 use serde_json::json;
 
 use super::table::table;
 use super::{Failure, now, open, organization, print, print_json, secret};
-use crate::config::{Common, Org};
+use crate::config::{Common, KeepFor, Org};
+use crate::format::counted;
 use crate::passwords;
-use crate::store::{Account, Capacity, Purpose, Store, StoreError, Tenant};
+use crate::store::{Account, Actor, Capacity, Purpose, Retention, Store, StoreError, Tenant};
 
 pub(super) async fn run(common: &Common, command: Org) -> Result<(), Failure> {
     match command {
@@ -68,6 +69,11 @@ pub(super) async fn run(common: &Common, command: Org) -> Result<(), Failure> {
                 organizations.iter().map(row),
             ))
         }
+        Org::Retention {
+            org,
+            months,
+            dry_run,
+        } => retention(common, &org, months, dry_run).await,
         Org::SetPlan { org, plan } => {
             let store = open(common).await?;
             let (tenant, found) = organization(common, &store, &org).await?;
@@ -84,6 +90,64 @@ pub(super) async fn run(common: &Common, command: Org) -> Result<(), Failure> {
             ))
         }
     }
+}
+
+/// Shows for how many months an organization keeps its records, and sets it unless this is a
+/// trial.
+async fn retention(
+    common: &Common,
+    org: &str,
+    wanted: Option<KeepFor>,
+    dry_run: bool,
+) -> Result<(), Failure> {
+    let store = open(common).await?;
+    let (tenant, found) = organization(common, &store, org).await?;
+    let mut kept = store.retention(tenant).await?;
+    let now = now();
+    if let Some(KeepFor(months)) = wanted
+        && !dry_run
+    {
+        let mut tx = store.begin_for(tenant).await?;
+        let operator = Actor::operator();
+        kept = tx
+            .set_retention(tenant, &operator, &found.name, months, now)
+            .await?;
+        tx.commit().await?;
+    }
+    let set = kept.map(|kept| kept.months);
+    let months = wanted.map_or(set, |KeepFor(months)| months);
+    let preview = match months {
+        Some(months) => Some(store.retention_preview(tenant, months, now.into()).await?),
+        None => None,
+    };
+    if common.json {
+        return print_json(&json!({
+            "months": set.map(RetentionMonths::get),
+            "next_run_at": kept.map(|kept| kept.due_at),
+            "older": preview.map(|older| json!({
+                "than": older.cutoff,
+                "changes": older.changes,
+                "incidents": older.incidents,
+            })),
+        }));
+    }
+    let name = &found.name;
+    print(&match kept {
+        Some(Retention { months, due_at }) => format!(
+            "{name:?} keeps what it has recorded for {months}; what is older is deleted \
+             daily, next from {due_at} on"
+        ),
+        None => format!("{name:?} keeps what it has recorded for ever"),
+    })?;
+    let Some((months, older)) = months.zip(preview) else {
+        return Ok(());
+    };
+    print(&format!(
+        "older than {months} now, from before {}: {}, {}, and the activity of that time",
+        older.cutoff,
+        counted(older.changes, "change", "changes"),
+        counted(older.incidents, "resolved incident", "resolved incidents"),
+    ))
 }
 
 /// Creates an organization, with its owner if one is given.

@@ -26,7 +26,7 @@ pub use health::Health;
 pub use integration::{CreateIntegration, Integration};
 pub use key::{CreateKey, Key};
 pub use moving::Move;
-pub use org::Org;
+pub use org::{KeepFor, Org};
 pub use quotas::QuotaSettings;
 pub use receivers::AllowedReceivers;
 pub use schema::Schema;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use changelog_core::Plan;
+use changelog_core::{Plan, RetentionMonths};
 use clap::Subcommand;
 
 /// Organizations.
@@ -36,4 +36,34 @@ pub enum Org {
         #[arg(value_name = "free|pro")]
         plan: Plan,
     },
+    /// Show or set for how many months an organization keeps what it has recorded
+    Retention {
+        /// The organization's id or name
+        org: String,
+        /// Delete changes, resolved incidents and activity that are older than this many months;
+        /// off keeps them for ever
+        #[arg(value_name = "MONTHS|off")]
+        months: Option<KeepFor>,
+        /// Only show what would be deleted
+        #[arg(long, requires = "months")]
+        dry_run: bool,
+    },
+}
+
+/// For how many months records are kept; `None` for ever.
+#[derive(Clone, Copy, Debug)]
+pub struct KeepFor(pub Option<RetentionMonths>);
+
+impl std::str::FromStr for KeepFor {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "off" {
+            return Ok(Self(None));
+        }
+        let months = text.parse::<RetentionMonths>();
+        months
+            .map(|months| Self(Some(months)))
+            .map_err(|bad| format!("{bad}; off keeps everything"))
+    }
 }

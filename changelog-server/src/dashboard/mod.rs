@@ -118,6 +118,7 @@ pub(crate) fn routes(app: &App, document: fn() -> &'static str) -> Routes {
         at(path!("settings" / "organization"))
             .get(organization::get)
             .post(organization::rename),
+        at(path!("settings" / "organization" / "retention")).post(organization::set_retention),
         at(path!("settings" / "integrations"))
             .get(integrations::list)
             .post(integrations::create),

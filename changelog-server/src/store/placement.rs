@@ -32,6 +32,7 @@ const OF_ORGANIZATIONS: &[&str] = &[
     "incident_alerts",
     "joined_changes",
     "rhythms",
+    "retentions",
     "idempotency",
 ];
 

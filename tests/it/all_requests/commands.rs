@@ -18,6 +18,9 @@ pub(super) fn run_all(
     let password = organization.password.as_str();
     run(&["org", "list"], "");
     run(&["org", "set-plan", org, "pro"], "");
+    run(&["org", "retention", org, "200", "--dry-run"], "");
+    run(&["org", "retention", org, "200"], "");
+    run(&["org", "retention", org, "off"], "");
     let email = "commander@example.org";
     let owner = ["--owner-email", email, "--owner-name", "Grace"];
     let create = ["org", "create", "--name", "By a command"];

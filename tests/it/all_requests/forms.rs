@@ -1,8 +1,11 @@
 //! The forms of pages.
 
+use std::time::Duration;
+
 use changelog_tests::issuer::SigningKey;
 use changelog_tests::{TestResponse, form, send, text};
 use serde_json::json;
+use tokio::time::sleep;
 
 use super::fixture::Fixture;
 use super::requests::RequestSender;
@@ -89,6 +92,32 @@ impl<F: FnMut(&str)> RequestSender<'_, F> {
                 .await;
         }
         self.form("/account/feed/revoke", &[], 303).await;
+    }
+
+    /// Sets how long records are kept, and has a run look for older ones: there are none.
+    pub(super) async fn begin_retention_run(&mut self) {
+        let path = "/settings/organization/retention";
+        self.form(path, &[("months", "0")], 422).await;
+        for (months, confirmed, status) in [
+            ("239", "", 200),
+            ("239", "1", 303),
+            ("", "", 303),
+            ("240", "1", 303),
+        ] {
+            let fields = [("months", months), ("confirmed", confirmed)];
+            self.form(path, &fields, status).await;
+        }
+        let is_due = "UPDATE retentions SET due_at = 0, cutoff = 0 WHERE organization_id = $1";
+        assert_eq!(self.app.update_own(is_due).await, 1);
+    }
+
+    /// Waits until that run has ended.
+    pub(super) async fn end_retention_run(&self) {
+        let has_ended = "UPDATE retentions SET months = months \
+            WHERE organization_id = $1 AND due_at > 0 AND cutoff IS NULL";
+        while self.app.update_own(has_ended).await == 0 {
+            sleep(Duration::from_millis(200)).await;
+        }
     }
 
     /// Opens an incident, and does everything with it.

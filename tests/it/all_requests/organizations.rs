@@ -24,7 +24,7 @@ use changelog_tests::{Organization, Postgres, TestApp, send, text};
 const PARTITIONS: usize = 8;
 
 /// Statements that need the rows of all organizations, and why.
-const EXCEPTIONS: [(&str, &str); 19] = [
+const EXCEPTIONS: [(&str, &str); 20] = [
     (
         "DELETE FROM idempotency WHERE (organization_id, scope) IN",
         "deletes the oldest expired rows, every ten minutes",
@@ -97,6 +97,10 @@ const EXCEPTIONS: [(&str, &str); 19] = [
     (
         "SELECT organization_id, id, is_key, last_seen_at FROM rhythms WHERE is_missed",
         "finds what has fallen silent, every ten seconds",
+    ),
+    (
+        "SELECT organization_id, due_at FROM retentions WHERE due_at IS NOT NULL AND due_at <=",
+        "finds the organizations whose old records are to be deleted, every ten seconds",
     ),
 ];
 

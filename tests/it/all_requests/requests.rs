@@ -1,6 +1,7 @@
 //! Sends every kind of request that uses the database.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -13,7 +14,7 @@ use super::fixture::Fixture;
 use changelog_tests::event_stream::EventStream;
 use changelog_tests::issuer::encoded;
 use changelog_tests::openapi::Document;
-use changelog_tests::{Engine, TestApp, TestClient, TestResponse, TestSource, form, send, text};
+use changelog_tests::{TestApp, TestClient, TestResponse, TestSource, form, send, text};
 
 /// The zone of the reader of pages, whose days start within days in UTC: charts count the
 /// parts of days.
@@ -27,6 +28,8 @@ pub(super) struct RequestSender<'w, F> {
     after: F,
     /// The methods and paths of all requests.
     sent: BTreeSet<String>,
+    /// The number of the next round: each has other names.
+    next_round: usize,
 }
 
 impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
@@ -37,11 +40,18 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
             browser: app.browser().await,
             after,
             sent: BTreeSet::new(),
+            next_round: 0,
         }
     }
 
-    /// Sends every kind of request `times` times.
+    /// Returns the rounds that are sent now.
+    fn rounds(&self, times: usize) -> Range<usize> {
+        self.next_round..self.next_round + times
+    }
+
+    /// Sends every kind of request `times` times; may be called again.
     pub(super) async fn send_all(&mut self, fixture: &Fixture, times: usize) {
+        self.begin_retention_run().await;
         for path in fixture.lists() {
             self.read(&path, 200, times).await;
         }
@@ -49,7 +59,7 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
         for (path, status) in fixture.reads() {
             self.read(&path, status, times).await;
         }
-        for round in 0..times {
+        for round in self.rounds(times) {
             for (method, path, body, status) in fixture.writes(round) {
                 let request = self.key.request(method, &path).json(&body);
                 self.send(method, &path, Some(&body), request, status).await;
@@ -66,16 +76,18 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
                 self.send("GET", &path, None, request, 200).await;
             }
         }
-        for round in 0..times {
+        for round in self.rounds(times) {
             self.send_forms(fixture, round).await;
         }
         self.send_without_access(times).await;
         self.send_a_token(times).await;
         self.send_concurrently(fixture).await;
-        self.fill_a_millisecond(fixture).await;
+        self.fill_a_millisecond().await;
         for path in fixture.around() {
             self.read(&path, 200, times).await;
         }
+        self.end_retention_run().await;
+        self.next_round += times;
         self.assert_complete().await;
     }
 
@@ -185,7 +197,7 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
     /// Repeats creates with their idempotency key: with the same body, with another one,
     /// and after the key has expired.
     async fn send_again(&mut self, times: usize) {
-        for round in 0..times {
+        for round in self.rounds(times) {
             for (path, body) in [
                 ("/api/changes", json!({ "title": "Once" })),
                 (
@@ -221,7 +233,7 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
             .source("github", &format!("For {org} {times}"), Some("secret"));
         let anonymous = self.app.anonymous().post(&source.path, json!({})).await;
         anonymous.is(401);
-        for round in 0..times {
+        for round in self.rounds(times) {
             for state in ["in_progress", "in_progress", "success"] {
                 let body = json!({
                     "deployment": { "id": round, "ref": "main", "environment": "production" },
@@ -267,7 +279,7 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
         let alerts = self
             .app
             .source("alertmanager", &format!("Alerts of {org} {times}"), None);
-        for round in 0..times {
+        for round in self.rounds(times) {
             for (status, ends) in [
                 ("firing", "0001-01-01T00:00:00Z"),
                 ("resolved", "2026-01-20T10:09:00Z"),
@@ -296,7 +308,7 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
                 "userIdentity": { "type": "IAMUser", "userName": name, "accountId": "1" },
             })
         };
-        for round in 0..times {
+        for round in self.rounds(times) {
             let name = format!("person {round}");
             trail.send(&call("Terraform/1.9", &name, 1)).await.is(202);
             for minute in [1, 6, 4] {
@@ -309,7 +321,7 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
             "started_at": "2026-01-21T10:00:00Z", "ended_at": "2026-01-21T10:02:00Z",
         });
         self.key.post("/api/changes", run).await.is(201);
-        for round in 0..times {
+        for round in self.rounds(times) {
             let name = format!("person {round}");
             for minute in [2, 3] {
                 trail
@@ -396,7 +408,8 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
             let creates = (0..count).map(|number| {
                 let request = self.key.request("POST", "/api/changes").json(&body);
                 // Each key twice, so that the second request is a repetition.
-                send(request.header("idempotency-key", format!("{count} {}", number / 2)))
+                let key = format!("{} {count} {}", self.next_round, number / 2);
+                send(request.header("idempotency-key", key))
             });
             for answer in join_all(creates).await {
                 answer.is(201);
@@ -405,10 +418,11 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
         }
     }
 
-    /// Creates so many changes of one millisecond that sort keys collide.
-    async fn fill_a_millisecond(&mut self, fixture: &Fixture) {
+    /// Creates so many changes of one millisecond that sort keys collide. It is far from other
+    /// changes, so that no statement about a week reads them.
+    async fn fill_a_millisecond(&mut self) {
         let change = json!({
-            "title": "Crowded", "status": "completed", "occurred_at": fixture.until,
+            "title": "Crowded", "status": "completed", "occurred_at": "2015-01-01T00:00:00Z",
         });
         let body = json!({ "changes": vec![change; 500] });
         for _ in 0..12 {
@@ -446,18 +460,6 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
 
 /// Makes all idempotency keys expire.
 async fn expire_idempotency_keys(app: &TestApp) {
-    let statement = "UPDATE idempotency SET created_at = 0 WHERE organization_id = $1";
-    let organization: Uuid = app.organization.id.parse().expect("an id");
-    match app.engine {
-        Engine::Sqlite => {
-            let mut connection = app.sqlite().await;
-            let update = sqlx::query(statement).bind(organization);
-            update.execute(&mut connection).await.expect("an update");
-        }
-        Engine::Postgres => {
-            let mut connection = app.postgres().await;
-            let update = sqlx::query(statement).bind(organization);
-            update.execute(&mut connection).await.expect("an update");
-        }
-    }
+    app.update_own("UPDATE idempotency SET created_at = 0 WHERE organization_id = $1")
+        .await;
 }

@@ -1,15 +1,19 @@
 //! Deleting changes.
 
-use changelog_core::{Action, Change, ChangeId, Differences, EventKind, EventOfChange};
+use changelog_core::{
+    Action, Change, ChangeId, Differences, EventKind, EventOfChange, HostId, Timestamp,
+};
 use chrono::{DateTime, Utc};
 use serde_json::{Map, Value, json};
-use sqlx::{Postgres, Sqlite};
+use sqlx::QueryBuilder;
+use sqlx::types::Uuid;
 
 use super::row::{ChangeRow, push_delete_more_services, push_delete_tag};
+use super::stored;
 use crate::store::activity::Entry;
-use crate::store::engine::{Engine, PushValue, Script};
-use crate::store::index::counts;
+use crate::store::engine::{Dialect, PushValue, Script, on, push_limit, run_script};
 use crate::store::index::search::SearchDialect;
+use crate::store::index::{counts, sort_key};
 use crate::store::{Actor, StoreError, Tenant, Tx, new_id};
 
 impl Tx {
@@ -68,10 +72,7 @@ impl Tx {
     ) -> Result<Change, StoreError> {
         let row = ChangeRow::new(tenant, sort_key, &change);
         let slot = self.slot;
-        match &mut self.connection {
-            Engine::Sqlite(db) => script::<Sqlite>(&row, slot).run(&mut **db).await?,
-            Engine::Postgres(db) => script::<Postgres>(&row, slot).run(&mut **db).await?,
-        }
+        run_script!(self, |DB| script::<DB>(&[row], slot))?;
         let entry = Entry::of_change(Action::Deleted, &change, metadata);
         self.record(tenant, actor, entry, now).await?;
         let event = EventOfChange {
@@ -89,18 +90,72 @@ impl Tx {
     }
 }
 
-/// Returns the statements that delete a change.
-fn script<DB: SearchDialect>(change: &ChangeRow<'_>, slot: i64) -> Script<DB> {
-    let (tenant, sort_key) = (change.tenant, change.sort_key);
-    let mut script = Script::new();
-    let query = script.statement("DELETE FROM changes WHERE organization_id = ");
-    DB::bind(query, tenant.uuid().into());
-    query.push_value(" AND sort_key = ", sort_key);
-    push_delete_more_services(&mut script, change);
-    for tag in &change.change.tags {
-        push_delete_tag(&mut script, change, tag);
+/// A change as [`stored`] reads it.
+type StoredRow = (i64, Option<Uuid>, Option<String>, String);
+
+impl Tx {
+    /// Deletes the first changes that took place before some time, at most `limit`, with their
+    /// tags, search entries and counts, but for what is planned for later. Nothing is recorded
+    /// of each. Returns how many.
+    pub(in crate::store) async fn delete_old_changes(
+        &mut self,
+        tenant: Tenant,
+        before: Timestamp,
+        limit: u64,
+    ) -> Result<usize, StoreError> {
+        let rows: Vec<StoredRow> = on!(&mut self.connection, |db| async {
+            let mut query = select_old(tenant, before, limit);
+            query.build_query_as().fetch_all(&mut **db).await
+        })?;
+        let changes = rows
+            .iter()
+            .map(|(_, _, author, document)| stored(document, author.as_deref()))
+            .collect::<Result<Vec<_>, _>>()?;
+        let rows: Vec<ChangeRow<'_>> = rows
+            .iter()
+            .zip(&changes)
+            .map(|((sort_key, host, ..), change)| {
+                let host = host.map(HostId);
+                ChangeRow::prepared(tenant, *sort_key, change, host, "".into(), "".into())
+            })
+            .collect();
+        if !rows.is_empty() {
+            let slot = self.slot;
+            run_script!(self, |DB| script::<DB>(&rows, slot))?;
+        }
+        Ok(rows.len())
     }
-    DB::remove(&mut script, tenant, sort_key);
-    counts::push(&mut script, slot, [(-1, change.count_delta())].into_iter());
+}
+
+fn select_old<DB: Dialect>(tenant: Tenant, before: Timestamp, limit: u64) -> QueryBuilder<DB> {
+    let mut query =
+        QueryBuilder::new("SELECT sort_key, host_id, author_key, document FROM changes");
+    query.push_value(" WHERE organization_id = ", tenant.uuid());
+    let sort_keys = sort_key::of_millis(0..before.millis());
+    query.push_value(" AND sort_key < ", sort_keys.end);
+    query.push(" AND (status <> 'planned' OR scheduled_for IS NULL");
+    query.push_value(" OR scheduled_for < ", before.millis());
+    query.push(") ORDER BY sort_key");
+    push_limit(&mut query, limit, 0);
+    query.push(DB::FOR_UPDATE);
+    query
+}
+
+/// Returns the statements that delete changes of an organization.
+fn script<DB: SearchDialect>(changes: &[ChangeRow<'_>], slot: i64) -> Script<DB> {
+    let mut script = Script::new();
+    for change in changes {
+        let (tenant, sort_key) = (change.tenant, change.sort_key);
+        let query = script.statement("DELETE FROM changes WHERE organization_id = ");
+        DB::bind(query, tenant.uuid().into());
+        query.push_value(" AND sort_key = ", sort_key);
+        push_delete_more_services(&mut script, change);
+        for tag in &change.change.tags {
+            push_delete_tag(&mut script, change, tag);
+        }
+        DB::remove(&mut script, tenant, sort_key);
+    }
+    let deltas = changes.iter().map(|change| (-1, change.count_delta()));
+    counts::push(&mut script, slot, deltas);
     script
 }

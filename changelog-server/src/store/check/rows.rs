@@ -168,7 +168,7 @@ impl Checker<'_> {
         expected: &mut Expected,
     ) -> Result<(), CheckError> {
         let id = tenant.uuid();
-        let ids = &mut expected.ids;
+        let ids = &mut expected.recorded;
         unlimited!(&mut self.db, |db| async {
             let mut rows = sqlx::query_as::<_, (Uuid,)>(CREATED)
                 .bind(id)

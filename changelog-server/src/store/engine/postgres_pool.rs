@@ -229,7 +229,7 @@ impl Session {
             && kept.planning != planning
         {
             let mode = match planning {
-                Planning::Automatic => "SET plan_cache_mode = auto",
+                Planning::Automatic => "RESET plan_cache_mode",
                 Planning::ForValues => "SET plan_cache_mode = force_custom_plan",
             };
             // Until it is known which mode the session has, it is not kept.
