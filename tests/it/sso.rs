@@ -20,7 +20,7 @@ use url::Url;
 const CLIENT_ID: &str = "change-log";
 /// The event that a logout token is about.
 const LOGOUT_EVENT: &str = "http://schemas.openid.net/event/backchannel-logout";
-const CLIENT_SECRET: &str = "the secret of the client";
+pub(crate) const CLIENT_SECRET: &str = "client-secret-4711";
 
 /// What a provider publishes and answers.
 #[derive(Clone)]
@@ -204,7 +204,7 @@ impl Begun {
     }
 
     /// Returns from the provider, with more parameters.
-    async fn finish(&self, app: &TestApp, more: &str) -> TestResponse {
+    pub(crate) async fn finish(&self, app: &TestApp, more: &str) -> TestResponse {
         let redirect: Url = self.parameter("redirect_uri").parse().expect("a URL");
         let state = self.parameter("state");
         let path = format!("{}?code=c0de&state={state}{more}", redirect.path());

@@ -133,7 +133,7 @@ impl ChangeFilter {
             (
                 "created_by",
                 &filter.created_by,
-                "the id or the name of an API key or a person",
+                "the id or the name of an API key, a workload identity or a person",
             ),
             ("source", &filter.source, "the id or the name of a source"),
             ("agent", &filter.agent, "the name of an automation"),

@@ -1,4 +1,4 @@
-//! The API keys and people that recorded changes.
+//! The API keys, workload identities and people that recorded changes.
 
 use changelog_core::UserId;
 use sqlx::types::Uuid;
@@ -8,6 +8,8 @@ use super::index::search::AuthorFilter;
 use super::{Database, StoreError, Tenant, actors};
 
 const SELECT_KEYS: &str = "SELECT id, name FROM api_keys WHERE organization_id = $1";
+
+const SELECT_WORKLOADS: &str = "SELECT id, name FROM workloads WHERE organization_id = $1";
 
 /// All that have ever acted in an organization; API keys have no id here.
 const SELECT_PEOPLE: &str = "
@@ -48,7 +50,7 @@ impl Database {
 }
 
 impl Database {
-    /// Returns the ids of the API keys and people that a filter names; the ASCII case of
+    /// Returns the ids of the API keys, workload identities and people that a filter names; the ASCII case of
     /// a name is ignored.
     pub(super) async fn author_ids(
         &self,
@@ -60,7 +62,7 @@ impl Database {
             AuthorFilter::Name(name) => name,
         };
         let mut ids = Vec::new();
-        for statement in [SELECT_KEYS, SELECT_PEOPLE] {
+        for statement in [SELECT_KEYS, SELECT_WORKLOADS, SELECT_PEOPLE] {
             let rows: Vec<(Option<Uuid>, String)> = read!(self.reader(tenant).await?, |db| {
                 sqlx::query_as(statement)
                     .bind(tenant.uuid())

@@ -15,7 +15,7 @@ use sqlx::types::Uuid;
 use super::activity::{Entry, changed};
 use super::changes::broken;
 use super::engine::{execute, on, read};
-use super::index::sort_key;
+use super::index::counts::HAPPENED;
 use super::{Actor, Database, Store, StoreError, Tenant, Tx};
 
 /// How long a new time is in force before anything is deleted, so that a mistake can be undone.
@@ -73,11 +73,6 @@ DELETE FROM activity WHERE organization_id = $1 AND resource_type = $2 AND id IN
 const COUNT_INCIDENTS: &str = "
 SELECT count(*) FROM (SELECT 1 FROM incidents
     WHERE organization_id = $1 AND is_open = 0 AND started_at < $2 LIMIT 10000) AS old";
-
-/// The condition must be the one of the partial index of planned changes.
-const COUNT_PLANNED: &str = "
-SELECT count(*) FROM changes WHERE organization_id = $1 AND status = 'planned'
-    AND scheduled_for IS NOT NULL AND scheduled_for >= $2 AND sort_key < $3";
 
 /// The time before which records of an organization may be gone.
 pub(super) const SELECT_DELETED_UNTIL: &str = "
@@ -143,18 +138,11 @@ impl Store {
     ) -> Result<RetentionPreview, StoreError> {
         let cutoff = months.cutoff(now);
         let filter = ChangeFilter {
-            until: Some(cutoff.plus(TimeDelta::milliseconds(-1))),
+            until: Some(cutoff),
+            statuses: HAPPENED.to_vec(),
             ..ChangeFilter::default()
         };
         let changes = self.count_changes(tenant, &filter).await?;
-        let sort_keys = sort_key::of_millis(0..cutoff.millis());
-        let (planned,): (i64,) = read!(self.reader(tenant).await?, |db| {
-            sqlx::query_as(COUNT_PLANNED)
-                .bind(tenant.uuid())
-                .bind(cutoff.millis())
-                .bind(sort_keys.end)
-                .fetch_one(&mut **db)
-        })?;
         let (incidents,): (i64,) = read!(self.reader(tenant).await?, |db| {
             sqlx::query_as(COUNT_INCIDENTS)
                 .bind(tenant.uuid())
@@ -163,7 +151,7 @@ impl Store {
         })?;
         Ok(RetentionPreview {
             cutoff,
-            changes: changes.saturating_sub(planned.unsigned_abs()),
+            changes,
             incidents: incidents.unsigned_abs(),
         })
     }

@@ -13,6 +13,7 @@ on_both!(
     changes_are_judged_as_of_the_moment,
     related_services_and_symptoms_count,
     what_was_made_by_hand_is_before_its_equals,
+    the_next_change_of_an_agent_in_trouble_is_before_its_equals,
     chlog_shows_suspects,
 );
 
@@ -393,6 +394,26 @@ async fn what_was_made_by_hand_is_before_its_equals(app: TestApp) {
     assert_eq!(around["data"][1]["reasons"][1]["code"], "by_hand");
     let table = chlog(&app, &["around", AT]).succeeds().stdout;
     assert_contains(&table, "1 minute before, made by hand");
+}
+
+async fn the_next_change_of_an_agent_in_trouble_is_before_its_equals(app: TestApp) {
+    let key = app.key();
+    let by = |agent: &str| json!({ "agent": { "name": agent } });
+    for time in ["10:10", "10:20"] {
+        let mut failed = by("bot");
+        failed["status"] = json!("rolled_back");
+        failed["outcome"] = json!("failed");
+        change(&key, &format!("failed at {time}"), time, failed).await;
+    }
+    for (title, agent) in [("of the agent", "bot"), ("of another", "other")] {
+        change(&key, title, "11:59", by(agent)).await;
+    }
+    let around = key.body(&format!("{PATH}?at={AT}")).await;
+    assert_eq!(titles(&around)[..2], ["of the agent", "of another"]);
+    let told = "2 of 2 other changes by bot before had failed or been undone";
+    assert_reasons(&around, "of the agent", &[(10, told)]);
+    assert_reasons(&around, "of another", &[]);
+    assert_eq!(around["data"][0]["reasons"][1]["code"], "agent_in_trouble");
 }
 
 async fn chlog_shows_suspects(app: TestApp) {

@@ -154,6 +154,7 @@ async fn a_pipeline_records_without_a_key(app: TestApp) {
         ("by=pipeline".to_owned(), 2),
         ("by=person".to_owned(), 0),
         (format!("created_by={id}"), 2),
+        ("created_by=Shop".to_owned(), 2),
     ] {
         assert_eq!(pipeline.body(&by(&query)).await["count"], count, "{query}");
     }

@@ -6,8 +6,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use changelog_tests::issuer::SigningKey;
 use changelog_tests::receivers::Receiver;
 use changelog_tests::{Answer, Postgres, TestApp, on_sqlite, send, sign_in, text};
+
+use crate::sso::{Begun, CLIENT_SECRET, Provider};
 
 on_sqlite!(process: no_secret_is_written_on_sqlite);
 
@@ -68,11 +71,8 @@ async fn use_everything(app: &mut TestApp) -> Vec<(&'static str, String)> {
         .header("idempotency-key", idempotency);
     let body = json!({ "title": "a title", "description": "description-in-a-body-4711" });
     send(keyed.json(&body)).await.is(201);
-    let refused = app.key().get("/api/changes?page=0&q=query-4711").await;
-    refused.is(400);
-    // The log has the request id of the response.
-    let id = refused.header("x-request-id").to_owned();
-    assert!(app.server.log().contains(&id), "{id} is not in the log");
+    let refused = "/api/changes?page=0&q=query-4711";
+    app.key().get(refused).await.is(400);
     app.key()
         .post_bytes("/api/changes", "{broken-body-4711")
         .await
@@ -91,6 +91,15 @@ async fn use_everything(app: &mut TestApp) -> Vec<(&'static str, String)> {
     assert!(app.try_admin(&arguments, new_password).status.success());
     let latest = sign_in(&anonymous, &owner.email, new_password).await;
     let mut secrets = use_connections(app).await;
+    secrets.extend(use_a_provider(app).await);
+    // The log, which is read by a thread, has the request id of the last response.
+    let id = app.key().get(refused).await;
+    let id = id.header("x-request-id");
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !app.server.log().contains(id) {
+        assert!(Instant::now() < deadline, "{id} is not in the log");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
     secrets.extend([
         ("the key", owner.key.clone()),
         ("the random part of the key", owner.key[6..38].to_owned()),
@@ -109,6 +118,26 @@ async fn use_everything(app: &mut TestApp) -> Vec<(&'static str, String)> {
         ),
     ]);
     secrets
+}
+
+/// Has a person sign in by an identity provider, and returns the secrets.
+async fn use_a_provider(app: &TestApp) -> Vec<(&'static str, String)> {
+    let key = SigningKey::p256("k1");
+    let provider = Provider::start(&key).await;
+    let organization = &app.organization;
+    provider.connect(app, organization, &["--default-role", "member"]);
+    let begun = Begun::begin(app, organization).await;
+    let token = key.sign(&provider.claims(app, &begun, "sub-cleo"));
+    provider.token(&token);
+    let answer = begun.finish(app, "").await;
+    answer.is(303);
+    let (_, session) = answer.cookie().split_once('=').expect("a value");
+    vec![
+        ("the secret of the client", CLIENT_SECRET.to_owned()),
+        ("an id token", token),
+        ("the session of a provider", session.to_owned()),
+        ("what the browser has begun", begun.cookie().to_owned()),
+    ]
 }
 
 /// Sends to receivers that repeat the secrets that they were sent, and to one that is not

@@ -173,7 +173,9 @@ async fn assert_unknown(key: &TestClient, old: &Old) {
 async fn a_run_is_continued_after_a_kill(mut app: TestApp) {
     let key = app.key();
     for _ in 0..4 {
-        let change = json!({ "title": "Old", "occurred_at": "2020-01-01T00:00:00Z" });
+        let change = json!({
+            "title": "Old", "status": "completed", "occurred_at": "2020-01-01T00:00:00Z",
+        });
         let body = json!({ "changes": vec![change; 500] });
         key.post("/api/changes/bulk", body).await.is(201);
     }

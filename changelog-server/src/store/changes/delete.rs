@@ -95,8 +95,8 @@ type StoredRow = (i64, Option<Uuid>, Option<String>, String);
 
 impl Tx {
     /// Deletes the first changes that took place before some time, at most `limit`, with their
-    /// tags, search entries and counts, but for what is planned for later. Nothing is recorded
-    /// of each. Returns how many.
+    /// tags, search entries and counts, but for what is planned. Nothing is recorded of each.
+    /// Returns how many.
     pub(in crate::store) async fn delete_old_changes(
         &mut self,
         tenant: Tenant,
@@ -133,9 +133,7 @@ fn select_old<DB: Dialect>(tenant: Tenant, before: Timestamp, limit: u64) -> Que
     query.push_value(" WHERE organization_id = ", tenant.uuid());
     let sort_keys = sort_key::of_millis(0..before.millis());
     query.push_value(" AND sort_key < ", sort_keys.end);
-    query.push(" AND (status <> 'planned' OR scheduled_for IS NULL");
-    query.push_value(" OR scheduled_for < ", before.millis());
-    query.push(") ORDER BY sort_key");
+    query.push(" AND status <> 'planned' ORDER BY sort_key");
     push_limit(&mut query, limit, 0);
     query.push(DB::FOR_UPDATE);
     query
