@@ -93,7 +93,7 @@ mod tests {
         assert_eq!(months(" 18 ").unwrap().to_string(), "18 months");
         let now: Timestamp = "2026-05-31T10:00:00Z".parse().unwrap();
         let cutoff = |text| months(text).unwrap().cutoff(now).to_string();
-        assert_eq!(cutoff("3"), "2026-02-28T10:00:00Z");
-        assert_eq!(cutoff("240"), "2006-05-31T10:00:00Z");
+        assert_eq!(cutoff("3"), "2026-02-28T10:00:00.000Z");
+        assert_eq!(cutoff("240"), "2006-05-31T10:00:00.000Z");
     }
 }

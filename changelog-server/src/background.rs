@@ -7,12 +7,15 @@ use tokio::time::{interval, sleep};
 
 use crate::app::App;
 use crate::mail;
-use crate::store::StoreError;
+use crate::store::{RetentionRun, StoreError};
 
 /// How often expired rows are deleted.
 const MAINTENANCE_INTERVAL: Duration = Duration::from_mins(10);
 /// How often it is looked for records that are too old.
 const RETENTION_INTERVAL: Duration = Duration::from_secs(10);
+/// How often a step that has failed is tried again, and how long after.
+const MAX_RETENTION_FAILURES: u32 = 3;
+const RETENTION_PAUSE: Duration = Duration::from_secs(1);
 /// How often the current time is saved in the database.
 const CLOCK_SAVE_INTERVAL: Duration = Duration::from_mins(1);
 /// How often pending entries are moved to the activity log.
@@ -55,21 +58,39 @@ async fn delete_old_records(app: App) {
     let mut interval = interval(RETENTION_INTERVAL);
     loop {
         interval.tick().await;
-        if let Err(error) = run_retention(&app).await {
-            tracing::warn!(%error, "old records could not be deleted");
+        let due = match app.store.due_retention_runs(app.now().into()).await {
+            Ok(due) => due,
+            Err(error) => {
+                tracing::warn!(%error, "it is unknown whose old records are to be deleted");
+                continue;
+            }
+        };
+        for run in due {
+            if let Err(error) = run_retention(&app, run).await {
+                let organization = run.tenant.id();
+                tracing::warn!(%organization, %error, "old records could not be deleted");
+            }
         }
     }
 }
 
-async fn run_retention(app: &App) -> Result<(), StoreError> {
-    for run in app.store.due_retention_runs(app.now().into()).await? {
-        let mut run = Some(run);
-        while let Some(step) = run {
-            let begun = Instant::now();
-            run = app.store.retention_step(step, app.now()).await?;
-            // At least half of the time belongs to requests.
-            sleep(begun.elapsed()).await;
+/// Runs until the run has ended, or a step has failed several times.
+async fn run_retention(app: &App, run: RetentionRun) -> Result<(), StoreError> {
+    let mut next = Some(run);
+    let mut failures = 0;
+    while let Some(step) = next {
+        let begun = Instant::now();
+        match app.store.retention_step(step, app.now()).await {
+            Ok(after) => (next, failures) = (after, 0),
+            Err(error) if failures == MAX_RETENTION_FAILURES => return Err(error),
+            // Nothing was changed; the organization may be busy.
+            Err(_) => {
+                failures += 1;
+                sleep(RETENTION_PAUSE).await;
+            }
         }
+        // At least half of the time belongs to requests.
+        sleep(begun.elapsed()).await;
     }
     Ok(())
 }

@@ -123,7 +123,8 @@ async fn retention(
     if common.json {
         return print_json(&json!({
             "months": set.map(RetentionMonths::get),
-            "next_run_at": kept.map(|kept| kept.due_at),
+            "is_running": kept.is_some_and(|kept| kept.is_running),
+            "next_run_at": kept.filter(|kept| !kept.is_running).map(|kept| kept.due_at),
             "older": preview.map(|older| json!({
                 "than": older.cutoff,
                 "changes": older.changes,
@@ -133,7 +134,14 @@ async fn retention(
     }
     let name = &found.name;
     print(&match kept {
-        Some(Retention { months, due_at }) => format!(
+        Some(Retention {
+            months,
+            is_running: true,
+            ..
+        }) => format!(
+            "{name:?} keeps what it has recorded for {months}; what is older is being deleted now"
+        ),
+        Some(Retention { months, due_at, .. }) => format!(
             "{name:?} keeps what it has recorded for {months}; what is older is deleted \
              daily, next from {due_at} on"
         ),
@@ -143,10 +151,15 @@ async fn retention(
         return Ok(());
     };
     print(&format!(
-        "older than {months} now, from before {}: {}, {}, and the activity of that time",
+        "older than {months} now, from before {}: {}, {}{}, and the activity of that time",
         older.cutoff,
         counted(older.changes, "change", "changes"),
         counted(older.incidents, "resolved incident", "resolved incidents"),
+        if older.has_more_incidents() {
+            " or more"
+        } else {
+            ""
+        },
     ))
 }
 

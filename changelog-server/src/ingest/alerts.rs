@@ -3,7 +3,8 @@
 
 use changelog_core::input::Input;
 use changelog_core::{
-    IncidentId, IncidentPatch, IncidentStatus, NewIncident, Service, ServiceId, Severity, Timestamp,
+    Incident, IncidentId, IncidentPatch, IncidentStatus, NewIncident, Service, ServiceId, Severity,
+    Timestamp,
 };
 use changelog_sources::Alert;
 use chrono::TimeDelta;
@@ -11,7 +12,7 @@ use chrono::TimeDelta;
 use super::apply::Origin;
 use super::changes::services;
 use crate::app::App;
-use crate::store::{StoreError, StoredAlert, Tx, hash_of};
+use crate::store::{StoreError, StoredAlert, Tx, existing, hash_of};
 
 /// How long after the end of an incident an alert that fires again opens the same one.
 const REOPENED: TimeDelta = TimeDelta::minutes(10);
@@ -156,11 +157,21 @@ async fn recent(
     let Some(id) = last else {
         return Ok(None);
     };
-    let incident = tx.incident(origin.source.tenant, id).await?;
-    let is_over = incident
-        .resolved_at
-        .is_some_and(|resolved| at > resolved.plus(REOPENED));
-    Ok(Some(id).filter(|_| !is_over))
+    let incident = kept(tx, origin, id).await?;
+    let is_recent = |incident: &Incident| {
+        let resolved_at = incident.resolved_at;
+        resolved_at.is_none_or(|resolved| at <= resolved.plus(REOPENED))
+    };
+    Ok(incident.filter(is_recent).map(|incident| incident.id))
+}
+
+/// Returns an incident, unless it was old and has been deleted.
+async fn kept(
+    tx: &mut Tx,
+    origin: &Origin,
+    id: IncidentId,
+) -> Result<Option<Incident>, StoreError> {
+    existing(tx.incident(origin.source.tenant, id).await)
 }
 
 async fn reopen(
@@ -193,7 +204,9 @@ async fn worsen(
     let (Some(id), Some(severity), true) = (known.incident, worse, alert.is_firing) else {
         return Ok(AppliedAlert::Known(known.incident));
     };
-    let incident = tx.incident(origin.source.tenant, id).await?;
+    let Some(incident) = kept(tx, origin, id).await? else {
+        return Ok(AppliedAlert::Known(None));
+    };
     if !incident.is_open() || !severity.is_worse_than(&incident.severity) {
         return Ok(AppliedAlert::Known(Some(id)));
     }
@@ -212,7 +225,9 @@ async fn resolve(
     id: IncidentId,
     at: Timestamp,
 ) -> Result<AppliedAlert, StoreError> {
-    let incident = tx.incident(origin.source.tenant, id).await?;
+    let Some(incident) = kept(tx, origin, id).await? else {
+        return Ok(AppliedAlert::Known(None));
+    };
     if !incident.is_open() {
         return Ok(AppliedAlert::Known(Some(id)));
     }

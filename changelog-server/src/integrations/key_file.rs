@@ -47,6 +47,10 @@ pub(crate) async fn open(
             trial.connections(tenant).await?;
             trial.sources(tenant).await?;
             trial.provider(tenant).await?;
+            if trial.all == 0 {
+                // Any other one tells whether it is the file of this database.
+                trial.everyone(1).await?;
+            }
             (trial.unreadable, trial.all)
         }
         _ => unreadable(store, &secrets).await?,
@@ -83,15 +87,7 @@ pub(crate) async fn unreadable(
     secrets: &Secrets,
 ) -> Result<(Vec<Unreadable>, usize), StoreError> {
     let mut trial = Trial::new(store, secrets);
-    for tenant in store.tenants_with_receivers().await? {
-        trial.connections(tenant).await?;
-    }
-    for tenant in store.tenants_with_sources().await? {
-        trial.sources(tenant).await?;
-    }
-    for tenant in store.tenants_with_sso().await? {
-        trial.provider(tenant).await?;
-    }
+    trial.everyone(usize::MAX).await?;
     Ok((trial.unreadable, trial.all))
 }
 
@@ -112,6 +108,26 @@ impl<'s> Trial<'s> {
             unreadable: Vec::new(),
             all: 0,
         }
+    }
+
+    /// Tries the secrets of all organizations, until there were enough.
+    async fn everyone(&mut self, enough: usize) -> Result<(), StoreError> {
+        for tenant in self.store.tenants_with_receivers().await? {
+            self.connections(tenant).await?;
+            if self.all >= enough {
+                return Ok(());
+            }
+        }
+        for tenant in self.store.tenants_with_sources().await? {
+            self.sources(tenant).await?;
+            if self.all >= enough {
+                return Ok(());
+            }
+        }
+        for tenant in self.store.tenants_with_sso().await? {
+            self.provider(tenant).await?;
+        }
+        Ok(())
     }
 
     async fn connections(&mut self, tenant: Tenant) -> Result<(), StoreError> {

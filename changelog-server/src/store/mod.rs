@@ -120,7 +120,7 @@ pub use moving::{MoveError, Moved, MovedTable, move_database};
 pub use notifications::{MAX_LISTED_NOTIFICATIONS, Notification, NotificationSubject};
 pub(crate) use placement::citus_statements;
 pub use quotas::{Quota, Quotas};
-pub use retention::{GRACE, Retention, RetentionPreview, RetentionRun};
+pub use retention::{Retention, RetentionPreview, RetentionRun};
 pub use rhythms::{Heard, Overdue, Reporter};
 pub use saved_views::{MAX_VIEWS, SavedView, ViewOwner};
 pub(crate) use sessions::MAX_CLOCK_SKEW;

@@ -148,8 +148,7 @@ impl Tx {
         Ok((Tenant(organization.id), organization))
     }
 
-    /// Renames an organization. This is not recorded: the activity log has no
-    /// resource type for organizations.
+    /// Renames an organization. This is not recorded.
     pub async fn rename_organization(
         &mut self,
         tenant: Tenant,

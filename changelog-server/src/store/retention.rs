@@ -6,7 +6,7 @@
 //! end, however often servers stop meanwhile.
 
 use changelog_core::ids::first_uuid_at;
-use changelog_core::{Action, ChangeFilter, ResourceType, RetentionMonths, Timestamp};
+use changelog_core::{Action, ChangeFilter, ResourceType, RetentionMonths, Status, Timestamp};
 use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::{Map, Value, json};
 use sqlx::FromRow;
@@ -15,11 +15,10 @@ use sqlx::types::Uuid;
 use super::activity::{Entry, changed};
 use super::changes::broken;
 use super::engine::{execute, on, read};
-use super::index::counts::HAPPENED;
 use super::{Actor, Database, Store, StoreError, Tenant, Tx};
 
 /// How long a new time is in force before anything is deleted, so that a mistake can be undone.
-pub const GRACE: TimeDelta = TimeDelta::hours(24);
+const GRACE: TimeDelta = TimeDelta::hours(24);
 /// How long after its end a run is followed by the next.
 const INTERVAL: TimeDelta = TimeDelta::days(1);
 /// How long after a step another server goes on with the run, if the one that began it does not.
@@ -29,6 +28,9 @@ const LEASE: TimeDelta = TimeDelta::minutes(10);
 /// has jumped: a day passes before anything is deleted, in which the clock can be corrected.
 const MAX_LATE: TimeDelta = TimeDelta::days(7);
 
+/// How many incidents a preview counts at most.
+const MAX_PREVIEWED_INCIDENTS: u64 = 10_000;
+
 /// The limits on what one step deletes: it takes a few milliseconds.
 const CHANGES_PER_STEP: u64 = 50;
 const ROWS_PER_STEP: i64 = 500;
@@ -36,6 +38,9 @@ const ROWS_PER_STEP: i64 = 500;
 const SELECT: &str = "
 SELECT months, due_at, cutoff, changes, incidents, entries FROM retentions
 WHERE organization_id = $1";
+
+/// Makes a step of a run wait, whose numbers are read next.
+const LOCK: &str = "UPDATE retentions SET months = months WHERE organization_id = $1";
 
 const SET: &str = "
 INSERT INTO retentions (organization_id, months, due_at) VALUES ($1, $2, $3)
@@ -49,7 +54,9 @@ ORDER BY due_at LIMIT 100";
 
 /// Only the server that has seen the run at its last time goes on with it.
 const CLAIM: &str = "
-UPDATE retentions SET due_at = $3, cutoff = $4, deleted_until = COALESCE($4, deleted_until)
+UPDATE retentions SET due_at = $3, cutoff = $4, 
+    deleted_until = CASE WHEN deleted_until > $4 THEN deleted_until
+        ELSE COALESCE($4, deleted_until) END
 WHERE organization_id = $1 AND due_at = $2";
 
 const COUNT: &str = "
@@ -61,7 +68,7 @@ UPDATE retentions SET due_at = $2, cutoff = NULL, changes = 0, incidents = 0, en
 WHERE organization_id = $1";
 
 const DELETE_INCIDENTS: &str = "
-DELETE FROM incidents WHERE organization_id = $1 AND id IN
+DELETE FROM incidents WHERE organization_id = $1 AND is_open = 0 AND started_at < $2 AND id IN
     (SELECT id FROM incidents WHERE organization_id = $1 AND is_open = 0 AND started_at < $2
      ORDER BY started_at, id LIMIT $3)";
 
@@ -72,7 +79,7 @@ DELETE FROM activity WHERE organization_id = $1 AND resource_type = $2 AND id IN
 
 const COUNT_INCIDENTS: &str = "
 SELECT count(*) FROM (SELECT 1 FROM incidents
-    WHERE organization_id = $1 AND is_open = 0 AND started_at < $2 LIMIT 10000) AS old";
+    WHERE organization_id = $1 AND is_open = 0 AND started_at < $2 LIMIT $3) AS old";
 
 /// The time before which records of an organization may be gone.
 pub(super) const SELECT_DELETED_UNTIL: &str = "
@@ -95,6 +102,8 @@ pub struct Retention {
     pub months: RetentionMonths,
     /// When the next run begins, or was to begin.
     pub due_at: Timestamp,
+    /// Whether a run is under way.
+    pub is_running: bool,
 }
 
 /// What a run would delete.
@@ -106,6 +115,8 @@ pub struct RetentionPreview {
     pub changes: u64,
     /// The number of resolved incidents; at most 10,000 are counted.
     pub incidents: u64,
+    /// Before this nothing would be deleted, if it were set now.
+    pub first_run_at: Timestamp,
 }
 
 /// A run of an organization that is due, or goes on.
@@ -139,7 +150,7 @@ impl Store {
         let cutoff = months.cutoff(now);
         let filter = ChangeFilter {
             until: Some(cutoff),
-            statuses: HAPPENED.to_vec(),
+            statuses: vec![Status::Completed, Status::RolledBack],
             ..ChangeFilter::default()
         };
         let changes = self.count_changes(tenant, &filter).await?;
@@ -147,13 +158,22 @@ impl Store {
             sqlx::query_as(COUNT_INCIDENTS)
                 .bind(tenant.uuid())
                 .bind(cutoff.millis())
+                .bind(MAX_PREVIEWED_INCIDENTS.cast_signed())
                 .fetch_one(&mut **db)
         })?;
         Ok(RetentionPreview {
             cutoff,
             changes,
             incidents: incidents.unsigned_abs(),
+            first_run_at: now.plus(GRACE),
         })
+    }
+}
+
+impl RetentionPreview {
+    /// Returns whether there are more incidents than were counted.
+    pub fn has_more_incidents(&self) -> bool {
+        self.incidents >= MAX_PREVIEWED_INCIDENTS
     }
 }
 
@@ -251,6 +271,7 @@ impl Row {
         Ok(Some(Retention {
             months: RetentionMonths::try_from(months).map_err(|error| broken(&error))?,
             due_at: Timestamp::from_millis(due_at),
+            is_running: self.cutoff.is_some(),
         }))
     }
 }
@@ -266,6 +287,7 @@ impl Tx {
         months: Option<RetentionMonths>,
         now: DateTime<Utc>,
     ) -> Result<Option<Retention>, StoreError> {
+        execute!(self, sqlx::query(LOCK).bind(tenant.uuid()))?;
         let row: Option<Row> = on!(&mut self.connection, |db| {
             sqlx::query_as(SELECT)
                 .bind(tenant.uuid())
@@ -281,6 +303,7 @@ impl Tx {
         let after = months.map(|months| Retention {
             months,
             due_at: Timestamp::from(now).plus(GRACE),
+            is_running: false,
         });
         execute!(
             self,

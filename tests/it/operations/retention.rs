@@ -4,11 +4,13 @@
 use std::time::Duration;
 
 use changelog_tests::{TestApp, TestClient, assert_contains, assert_lacks, each, on_both, text};
+use chrono::{TimeDelta, Utc};
 use serde_json::{Value, json};
 
 on_both!(
     old_records_are_deleted_and_one_entry_says_how_many,
     a_run_is_continued_after_a_kill,
+    an_alert_opens_an_incident_after_its_last_one_was_deleted,
 );
 
 const DAY: Duration = Duration::from_hours(24);
@@ -39,6 +41,7 @@ struct Old {
     change: String,
     /// A change that is planned for later.
     planned: String,
+    running: String,
     solved: String,
     open: String,
 }
@@ -59,7 +62,9 @@ impl Old {
             });
             change = key.create("/api/changes", body).await;
         }
-        let in_a_year = chrono::Utc::now() + chrono::TimeDelta::days(500);
+        let running = json!({ "title": "Still running", "status": "in_progress" });
+        let running = key.create("/api/changes", running).await;
+        let in_a_year = Utc::now() + TimeDelta::days(500);
         let planned = json!({ "title": "Planned for later", "scheduled_for": in_a_year });
         let planned = key.create("/api/changes", planned).await;
         let incident = json!({ "title": "An old outage", "service_id": &service });
@@ -73,6 +78,7 @@ impl Old {
             host,
             change,
             planned,
+            running,
             solved,
             open,
         }
@@ -109,7 +115,7 @@ async fn old_records_are_deleted_and_one_entry_says_how_many(app: TestApp) {
     assert_contains(&settings().await, "Kept for 12 months");
     // Nothing is deleted within a day.
     tokio::time::sleep(Duration::from_secs(11)).await;
-    assert_eq!(key.body("/api/changes").await["count"], 123);
+    assert_eq!(key.body("/api/changes").await["count"], 124);
     app.clock.advance(DAY);
 
     let entry = deletion(&browser).await;
@@ -125,7 +131,7 @@ async fn old_records_are_deleted_and_one_entry_says_how_many(app: TestApp) {
     let left = key.body("/api/changes").await;
     assert_eq!(
         each(&left["data"], "id"),
-        [&json!(recent), &json!(old.planned)]
+        [&json!(recent), &json!(old.planned), &json!(old.running)]
     );
     assert_unknown(&key, &old).await;
     let log = browser.page("/activity").await;
@@ -198,4 +204,35 @@ async fn a_run_is_continued_after_a_kill(mut app: TestApp) {
     assert_eq!(count(&app).await, Some(0));
     assert_eq!(app.admin(&["check"])["problems"], json!([]));
     assert_eq!(text(&entry["resource_label"]), app.organization.name);
+}
+
+async fn an_alert_opens_an_incident_after_its_last_one_was_deleted(app: TestApp) {
+    let alerts = app.source("alertmanager", "Alerts", None);
+    let send = async |status: &str| {
+        let ahead = TimeDelta::from_std(app.clock.ahead()).expect("a time");
+        let now = Utc::now() + ahead;
+        let ends = if status == "firing" {
+            "0001-01-01T00:00:00Z".to_owned()
+        } else {
+            now.to_rfc3339()
+        };
+        let body = json!({
+            "version": "4", "groupKey": "group", "status": status,
+            "commonLabels": { "alertname": "HighErrors" },
+            "alerts": [{ "status": status, "labels": {}, "startsAt": now.to_rfc3339(),
+                "endsAt": ends }],
+        });
+        alerts.send(&body).await.is(202);
+        text(&alerts.events().await[0]["outcome"])
+    };
+    assert_eq!(send("firing").await, "changed");
+    assert_eq!(send("resolved").await, "updated");
+    app.clock.advance(40 * DAY);
+    let browser = app.browser().await;
+    set(&browser, "1").await;
+    app.clock.advance(DAY);
+    assert_eq!(deletion(&browser).await["metadata"]["incidents_deleted"], 1);
+    assert_eq!(send("firing").await, "changed");
+    let open = app.key().body("/api/incidents?status=open").await;
+    assert_eq!(open["data"].as_array().map(Vec::len), Some(1), "{open}");
 }

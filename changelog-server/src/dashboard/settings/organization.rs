@@ -97,6 +97,10 @@ pub(crate) async fn set_retention(app: App, mut request: Request) -> ApiResult {
         }
     };
     let tenant = viewer.tenant();
+    let kept = app.store.retention(tenant).await?;
+    if kept.map(|kept| kept.months) == input.months {
+        return Ok(page::see_other("/settings/organization"));
+    }
     if let Some(months) = input.months
         && form.value("confirmed").is_empty()
     {

@@ -1,5 +1,7 @@
 //! Deleting changes.
 
+use std::collections::BTreeMap;
+
 use changelog_core::{
     Action, Change, ChangeId, Differences, EventKind, EventOfChange, HostId, Timestamp,
 };
@@ -8,7 +10,7 @@ use serde_json::{Map, Value, json};
 use sqlx::QueryBuilder;
 use sqlx::types::Uuid;
 
-use super::row::{ChangeRow, push_delete_more_services, push_delete_tag};
+use super::row::{ChangeRow, push_delete_of};
 use super::stored;
 use crate::store::activity::Entry;
 use crate::store::engine::{Dialect, PushValue, Script, on, push_limit, run_script};
@@ -72,7 +74,7 @@ impl Tx {
     ) -> Result<Change, StoreError> {
         let row = ChangeRow::new(tenant, sort_key, &change);
         let slot = self.slot;
-        run_script!(self, |DB| script::<DB>(&[row], slot))?;
+        run_script!(self, |DB| script::<DB>(tenant, &[row], slot))?;
         let entry = Entry::of_change(Action::Deleted, &change, metadata);
         self.record(tenant, actor, entry, now).await?;
         let event = EventOfChange {
@@ -95,7 +97,7 @@ type StoredRow = (i64, Option<Uuid>, Option<String>, String);
 
 impl Tx {
     /// Deletes the first changes that took place before some time, at most `limit`, with their
-    /// tags, search entries and counts, but for what is planned. Nothing is recorded of each.
+    /// tags, search entries and counts, but for what is planned or in progress. Nothing is recorded of each.
     /// Returns how many.
     pub(in crate::store) async fn delete_old_changes(
         &mut self,
@@ -121,7 +123,7 @@ impl Tx {
             .collect();
         if !rows.is_empty() {
             let slot = self.slot;
-            run_script!(self, |DB| script::<DB>(&rows, slot))?;
+            run_script!(self, |DB| script::<DB>(tenant, &rows, slot))?;
         }
         Ok(rows.len())
     }
@@ -133,26 +135,40 @@ fn select_old<DB: Dialect>(tenant: Tenant, before: Timestamp, limit: u64) -> Que
     query.push_value(" WHERE organization_id = ", tenant.uuid());
     let sort_keys = sort_key::of_millis(0..before.millis());
     query.push_value(" AND sort_key < ", sort_keys.end);
-    query.push(" AND status <> 'planned' ORDER BY sort_key");
+    query.push(" AND status <> 'planned' AND status <> 'in_progress' ORDER BY sort_key");
     push_limit(&mut query, limit, 0);
     query.push(DB::FOR_UPDATE);
     query
 }
 
-/// Returns the statements that delete changes of an organization.
-fn script<DB: SearchDialect>(changes: &[ChangeRow<'_>], slot: i64) -> Script<DB> {
-    let mut script = Script::new();
+/// Returns the statements that delete changes of an organization: as few as possible, because
+/// PostgreSQL gets them one after the other.
+fn script<DB: SearchDialect>(tenant: Tenant, changes: &[ChangeRow<'_>], slot: i64) -> Script<DB> {
+    let mut tags: BTreeMap<&str, Vec<i64>> = BTreeMap::new();
+    let mut services: BTreeMap<Uuid, Vec<i64>> = BTreeMap::new();
     for change in changes {
-        let (tenant, sort_key) = (change.tenant, change.sort_key);
-        let query = script.statement("DELETE FROM changes WHERE organization_id = ");
-        DB::bind(query, tenant.uuid().into());
-        query.push_value(" AND sort_key = ", sort_key);
-        push_delete_more_services(&mut script, change);
         for tag in &change.change.tags {
-            push_delete_tag(&mut script, change, tag);
+            tags.entry(tag).or_default().push(change.sort_key);
         }
-        DB::remove(&mut script, tenant, sort_key);
+        for (service, _) in change.more_services() {
+            services.entry(service.0).or_default().push(change.sort_key);
+        }
     }
+    let all: Vec<i64> = changes.iter().map(|change| change.sort_key).collect();
+    let mut script = Script::new();
+    let query = script.statement("DELETE FROM changes WHERE organization_id = ");
+    DB::bind(query, tenant.uuid().into());
+    query.push(" AND sort_key");
+    DB::push_in(query, all.clone());
+    for (service, sort_keys) in services {
+        let rows = ("change_services", "service_id", service.into());
+        push_delete_of(&mut script, tenant, rows, sort_keys);
+    }
+    for (tag, sort_keys) in tags {
+        let rows = ("change_tags", "tag", tag.into());
+        push_delete_of(&mut script, tenant, rows, sort_keys);
+    }
+    DB::remove(&mut script, tenant, all);
     let deltas = changes.iter().map(|change| (-1, change.count_delta()));
     counts::push(&mut script, slot, deltas);
     script

@@ -271,30 +271,27 @@ pub(super) fn push_more_services<'r, 'c: 'r, DB: Dialect>(
     );
 }
 
-/// Adds the statement that deletes rows of a table that belong to a change: those with
-/// one of some values in a column of the primary key.
-fn push_delete_of<DB: Dialect>(
+/// Adds the statement that deletes rows of a table that belong to changes: those with
+/// this value in a column of the primary key.
+pub(super) fn push_delete_of<DB: Dialect>(
     script: &mut Script<DB>,
-    (table, column): (&str, &str),
-    row: &ChangeRow<'_>,
-    value: Value<'_>,
+    tenant: Tenant,
+    (table, column, value): (&str, &str, Value<'_>),
+    sort_keys: Vec<i64>,
 ) {
     let query = script.statement("DELETE FROM ");
     query.push(table).push(" WHERE organization_id = ");
-    DB::bind(query, row.tenant.uuid().into());
+    DB::bind(query, tenant.uuid().into());
     query.push(" AND ").push(column).push_value(" = ", value);
-    query.push_value(" AND sort_key = ", row.sort_key);
+    query.push(" AND sort_key");
+    DB::push_in(query, sort_keys);
 }
 
 /// Adds the statements that delete the services after the first of a change.
 pub(super) fn push_delete_more_services<DB: Dialect>(script: &mut Script<DB>, row: &ChangeRow<'_>) {
     for (service, _) in row.more_services() {
-        push_delete_of(
-            script,
-            ("change_services", "service_id"),
-            row,
-            service.0.into(),
-        );
+        let rows = ("change_services", "service_id", service.0.into());
+        push_delete_of(script, row.tenant, rows, vec![row.sort_key]);
     }
 }
 
@@ -304,7 +301,8 @@ pub(super) fn push_delete_tag<DB: Dialect>(
     row: &ChangeRow<'_>,
     tag: &str,
 ) {
-    push_delete_of(script, ("change_tags", "tag"), row, tag.into());
+    let rows = ("change_tags", "tag", tag.into());
+    push_delete_of(script, row.tenant, rows, vec![row.sort_key]);
 }
 
 /// Adds the statement that inserts tags of changes: organization, tag, sort key.

@@ -243,7 +243,7 @@ impl Update<'_> {
         );
         let words = (tenant, after.sort_key, after.words.as_ref());
         if is_moved {
-            DB::remove(&mut script, tenant, before.sort_key);
+            DB::remove(&mut script, tenant, vec![before.sort_key]);
             DB::index_new(&mut script, &[words]);
         } else if before.words != after.words {
             DB::replace(&mut script, words);

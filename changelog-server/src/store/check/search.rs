@@ -177,7 +177,7 @@ impl Checker<'_> {
             }
             Engine::Postgres(db) => {
                 let mut script = Script::<Postgres>::new();
-                Postgres::remove(&mut script, tenant, place.sort_key);
+                Postgres::remove(&mut script, tenant, vec![place.sort_key]);
                 Postgres::index_new(&mut script, &[entry]);
                 script.run(db).await?;
             }
@@ -190,12 +190,12 @@ impl Checker<'_> {
         match &mut self.db {
             Engine::Sqlite(db) => {
                 let mut script = Script::<Sqlite>::new();
-                Sqlite::remove(&mut script, tenant, place.sort_key);
+                Sqlite::remove(&mut script, tenant, vec![place.sort_key]);
                 script.run(db).await?;
             }
             Engine::Postgres(db) => {
                 let mut script = Script::<Postgres>::new();
-                Postgres::remove(&mut script, tenant, place.sort_key);
+                Postgres::remove(&mut script, tenant, vec![place.sort_key]);
                 script.run(db).await?;
             }
         }

@@ -52,8 +52,8 @@ pub(in crate::store) trait SearchDialect: Dialect {
     /// the old terms in vain.
     fn replace(script: &mut Script<Self>, row: (Tenant, i64, &str));
 
-    /// Removes a change from the index.
-    fn remove(script: &mut Script<Self>, tenant: Tenant, sort_key: i64);
+    /// Removes changes from the index.
+    fn remove(script: &mut Script<Self>, tenant: Tenant, sort_keys: Vec<i64>);
 }
 
 impl SearchDialect for Sqlite {
@@ -86,9 +86,9 @@ impl SearchDialect for Sqlite {
         );
     }
 
-    fn remove(script: &mut Script<Self>, _: Tenant, sort_key: i64) {
-        let query = script.statement("DELETE FROM change_search WHERE rowid = ");
-        query.push_bind(sort_key);
+    fn remove(script: &mut Script<Self>, _: Tenant, sort_keys: Vec<i64>) {
+        let query = script.statement("DELETE FROM change_search WHERE rowid");
+        Self::push_in(query, sort_keys);
     }
 }
 
@@ -137,10 +137,10 @@ impl SearchDialect for Postgres {
         query.push(" AND sort_key = ").push_bind(sort_key);
     }
 
-    fn remove(script: &mut Script<Self>, tenant: Tenant, sort_key: i64) {
+    fn remove(script: &mut Script<Self>, tenant: Tenant, sort_keys: Vec<i64>) {
         let query = script.statement("DELETE FROM change_search WHERE organization_id = ");
-        query.push_bind(tenant.uuid());
-        query.push(" AND sort_key = ").push_bind(sort_key);
+        query.push_bind(tenant.uuid()).push(" AND sort_key");
+        Self::push_in(query, sort_keys);
     }
 }
 
