@@ -117,6 +117,7 @@ impl Route {
             "/settings/api-keys" | "/settings/organization" | "/account" => {
                 vec![("name", "Sent by a form")]
             }
+            "/settings/organization/retention" => vec![("months", "12")],
             "/settings/workloads" => vec![
                 ("name", "Sent by a form"),
                 ("issuer", "https://issuer.invalid"),
