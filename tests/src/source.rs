@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::{TestApp, TestResponse, send, text};
 
 /// How long requests may take to be read.
-const READ_TIMEOUT: Duration = Duration::from_secs(30);
+const READ_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// A source.
 pub struct TestSource<'a> {
@@ -91,7 +91,8 @@ impl TestSource<'_> {
                 return events;
             }
             assert!(started.elapsed() < READ_TIMEOUT, "{events:?}");
-            tokio::time::sleep(Duration::from_millis(50)).await;
+            // The command takes time from the service that reads.
+            tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }
 

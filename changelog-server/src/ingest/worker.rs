@@ -29,7 +29,7 @@ const ERROR_WAIT: Duration = Duration::from_secs(2);
 const DATABASE_SHARE: u32 = 2;
 /// The longest time for which a batch holds a transaction of its organization, which others wait
 /// for.
-const MAX_HELD: Duration = Duration::from_millis(10);
+const MAX_HELD: Duration = Duration::from_millis(30);
 
 /// Reads until `stop` is true.
 pub(crate) async fn run(app: App, mut stop: watch::Receiver<bool>) {
