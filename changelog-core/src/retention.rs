@@ -9,7 +9,7 @@ use crate::input::{Input, ObjectReader};
 use crate::problem::{BadValue, Violations};
 use crate::time::Timestamp;
 
-/// The longest time for which records are kept, if not for ever: 20 years.
+/// The longest retention that can be set: 20 years.
 const MAX_MONTHS: u32 = 240;
 
 /// For how many calendar months an organization keeps its changes, its resolved incidents and
@@ -62,7 +62,7 @@ impl fmt::Display for RetentionMonths {
 /// Input that sets for how long an organization keeps what it has recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetentionInput {
-    /// For how many months; `None` for ever.
+    /// For how many months; `None` forever.
     pub months: Option<RetentionMonths>,
 }
 

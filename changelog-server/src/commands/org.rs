@@ -145,7 +145,7 @@ async fn retention(
             "{name:?} keeps what it has recorded for {months}; what is older is deleted \
              daily, next from {due_at} on"
         ),
-        None => format!("{name:?} keeps what it has recorded for ever"),
+        None => format!("{name:?} keeps what it has recorded forever"),
     })?;
     let Some((months, older)) = months.zip(preview) else {
         return Ok(());

@@ -41,7 +41,7 @@ pub enum Org {
         /// The organization's id or name
         org: String,
         /// Delete changes, resolved incidents and activity that are older than this many months;
-        /// off keeps them for ever
+        /// off keeps them forever
         #[arg(value_name = "MONTHS|off")]
         months: Option<KeepFor>,
         /// Only show what would be deleted
@@ -50,7 +50,7 @@ pub enum Org {
     },
 }
 
-/// For how many months records are kept; `None` for ever.
+/// For how many months records are kept; `None` forever.
 #[derive(Clone, Copy, Debug)]
 pub struct KeepFor(pub Option<RetentionMonths>);
 

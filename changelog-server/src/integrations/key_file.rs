@@ -48,7 +48,7 @@ pub(crate) async fn open(
             trial.sources(tenant).await?;
             trial.provider(tenant).await?;
             if trial.all == 0 {
-                // Any other one tells whether it is the file of this database.
+                // Another secret shows whether this is the key file of the database.
                 trial.everyone(1).await?;
             }
             (trial.unreadable, trial.all)

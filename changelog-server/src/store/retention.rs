@@ -128,7 +128,7 @@ pub struct RetentionRun {
 }
 
 impl Database {
-    /// Returns how long an organization keeps what it has recorded; `None` for ever.
+    /// Returns how long an organization keeps what it has recorded; `None` forever.
     pub async fn retention(&self, tenant: Tenant) -> Result<Option<Retention>, StoreError> {
         let row: Option<Row> = read!(self.point_reader(tenant).await?, |db| {
             sqlx::query_as(SELECT)
@@ -277,7 +277,7 @@ impl Row {
 }
 
 impl Tx {
-    /// Sets for how long an organization keeps what it has recorded; `None` is for ever. Nothing
+    /// Sets for how long an organization keeps what it has recorded; `None` is forever. Nothing
     /// is deleted before [`GRACE`] has passed. Returns what is set now.
     pub async fn set_retention(
         &mut self,

@@ -110,7 +110,7 @@ async fn old_records_are_deleted_and_one_entry_says_how_many(app: TestApp) {
     assert_contains(&preview.text, "<dt>Changes</dt><dd>121</dd>");
     assert_contains(&preview.text, "<dt>Resolved incidents</dt><dd>1</dd>");
     // Nothing is set before it is confirmed.
-    assert_contains(&settings().await, "Kept for ever");
+    assert_contains(&settings().await, "Kept forever");
     set(&browser, "12").await;
     assert_contains(&settings().await, "Kept for 12 months");
     // Nothing is deleted within a day.
@@ -144,7 +144,7 @@ async fn old_records_are_deleted_and_one_entry_says_how_many(app: TestApp) {
     assert_eq!(app.admin(&["check"])["problems"], json!([]));
 
     set(&browser, "").await;
-    assert_contains(&settings().await, "Kept for ever");
+    assert_contains(&settings().await, "Kept forever");
     assert_eq!(app.admin(&["check"])["problems"], json!([]));
     let shown = ["org", "retention", &app.organization.id];
     assert_eq!(app.admin(&shown)["months"], Value::Null);

@@ -14,7 +14,7 @@ use crate::web::{ApiResult, Request};
 const NAME: &[Field] = &[Field::new("name", FieldKind::Required, "Name")];
 
 const RETENTION: &[Field] = &[Field::new("months", FieldKind::Optional, "Months to keep")
-    .hint("1 to 240. Empty keeps everything for ever.")];
+    .hint("1 to 240. Empty keeps everything forever.")];
 
 #[derive(Template)]
 #[template(path = "settings/organization.html")]
