@@ -10,7 +10,7 @@ use sqlx::QueryBuilder;
 use super::create::Creation;
 use super::draft::Draft;
 use crate::store::activity;
-use crate::store::engine::{Dialect, PushValue, on, push_values};
+use crate::store::engine::{Dialect, PushValue, on};
 use crate::store::index::sort_key;
 use crate::store::{StoreError, Tx};
 
@@ -103,12 +103,12 @@ fn select_keys_in<DB: Dialect>(draft: &Draft, range: Range<i64>) -> QueryBuilder
 
 /// Selects the sort keys of drafts that changes have.
 fn select_existing_keys<DB: Dialect>(creation: &Creation) -> QueryBuilder<DB> {
-    let mut query = QueryBuilder::new("SELECT c.sort_key FROM (");
+    let mut query = QueryBuilder::new("SELECT sort_key FROM changes WHERE sort_key");
     let keys = creation.drafts.iter();
-    push_values(&mut query, keys.map(|draft| [draft.sort_key.into()]));
-    query.push(") AS wanted JOIN changes c ON c.sort_key = wanted.column1");
+    // With a join, PostgreSQL may read all changes of the organization.
+    DB::push_in(&mut query, keys.map(|draft| draft.sort_key).collect());
     if !DB::SORT_KEYS_ARE_GLOBAL {
-        query.push_value(" AND c.organization_id = ", creation.tenant.uuid());
+        query.push_value(" AND organization_id = ", creation.tenant.uuid());
     }
     query
 }
