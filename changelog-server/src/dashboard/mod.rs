@@ -100,6 +100,8 @@ pub(crate) fn routes(app: &App, document: fn() -> &'static str) -> Routes {
         at(path!("settings" / "workloads"))
             .get(workloads::list)
             .post(workloads::create),
+        at_id(path!("settings" / "workloads" / String)).post(workloads::update),
+        at_id(path!("settings" / "workloads" / String / "edit")).get(workloads::edit_form),
         at_id(path!("settings" / "workloads" / String / "delete")).post(workloads::delete),
         at(path!("settings" / "members")).get(members::list),
         at(path!("settings" / "members" / "invite")).post(members::invite),

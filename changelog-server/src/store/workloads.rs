@@ -17,6 +17,7 @@ use sqlx::types::{Json, Text, Uuid};
 use sqlx::{FromRow, QueryBuilder};
 
 use super::activity::{self, Entry};
+use super::engine::error::or_conflict;
 use super::engine::{Dialect, Results, execute, on, read};
 use super::{Actor, Database, Pipeline, StoreError, Tenant, Tx};
 
@@ -45,6 +46,15 @@ INSERT INTO workloads (id, organization_id, name, name_folded, issuer, audience,
                        is_insecure, lookup, hint_lookup, permissions, created_by, created_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
 ON CONFLICT DO NOTHING";
+
+/// An operator has allowed one issuer to be reached in any way, and no other.
+const UPDATE: &str = "
+UPDATE workloads
+SET name = $3, name_folded = $4,
+    is_insecure = CASE WHEN issuer = $5 THEN is_insecure ELSE 0 END, issuer = $5,
+    audience = $6, claims = $7, lookup = $8, hint_lookup = $9, permissions = $10,
+    refused_at = NULL, refused_reason = NULL
+WHERE id = $1 AND organization_id = $2";
 
 const DELETE: &str = "DELETE FROM workloads WHERE id = $1 AND organization_id = $2";
 
@@ -329,6 +339,61 @@ impl Tx {
         let entry = entry(Action::Created, &workload, metadata);
         self.record_pending(tenant, actor, entry, now).await?;
         Ok(Some(workload))
+    }
+
+    /// Replaces what a workload identity is bound to and what it may do, and records it. What it
+    /// no longer allows is refused after the commit, on every server.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`], and [`StoreError::Conflict`] when another one has the name.
+    pub async fn update_workload(
+        &mut self,
+        tenant: Tenant,
+        actor: &Actor,
+        before: &Workload,
+        new: NewWorkload,
+        now: DateTime<Utc>,
+    ) -> Result<(), StoreError> {
+        let after = Workload {
+            name: new.name,
+            allow_insecure_issuer: before.allow_insecure_issuer && before.issuer == new.issuer,
+            issuer: new.issuer,
+            audience: new.audience,
+            claims: new.claims,
+            permissions: new.permissions,
+            ..before.clone()
+        };
+        let mut changes = activity::difference(before, &after);
+        let (from, to) = (
+            &before.permissions.service_ids,
+            &after.permissions.service_ids,
+        );
+        if from != to {
+            changes.insert("service_ids".to_owned(), json!({ "from": from, "to": to }));
+        }
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let (issuer, audience, claims) = (&after.issuer, &after.audience, &after.claims);
+        let updated = execute!(
+            self,
+            sqlx::query(UPDATE)
+                .bind(after.id.0)
+                .bind(tenant.uuid())
+                .bind(&after.name)
+                .bind(after.name.to_lowercase())
+                .bind(issuer)
+                .bind(audience)
+                .bind(Json(claims))
+                .bind(lookup(&LookupKey::of_binding(issuer, audience, claims)))
+                .bind(lookup(&LookupKey::of_hints(issuer, audience, claims)))
+                .bind(Json(&after.permissions))
+        );
+        if or_conflict(updated)? == 0 {
+            return Err(StoreError::NotFound);
+        }
+        let entry = entry(Action::Updated, &after, activity::changed(changes));
+        self.record_pending(tenant, actor, entry, now).await
     }
 
     /// Deletes a workload identity and records it. No request with a token that fits it is

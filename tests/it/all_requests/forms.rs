@@ -381,6 +381,13 @@ impl<F: FnMut(&str)> RequestSender<'_, F> {
         let page = self.form("/settings/workloads", &fields, 200).await.text;
         let (_, row) = page.split_once(&format!(">{name}<")).expect("the new one");
         let id = between(row, "/settings/workloads/", "/");
+        let path = format!("/settings/workloads/{id}");
+        let edit = format!("{path}/edit");
+        let request = self.browser.request("GET", &edit);
+        self.send("GET", &edit, None, request, 200).await;
+        let narrowed = ("claims", "repository=acme/shop\nenvironment=production");
+        let fields = [&fields[..3], &[narrowed]].concat();
+        self.form(&path, &fields, 303).await;
         let path = format!("/settings/workloads/{id}/delete");
         self.form(&path, &[], 303).await;
     }

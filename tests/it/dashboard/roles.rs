@@ -99,7 +99,10 @@ async fn members_cannot_manage_keys_or_members(app: TestApp) {
         }
         if route.is_read {
             let page = member.get(&path).await;
-            if route.path.ends_with("/new") || route.path.contains("/events/") {
+            let is_form = ["/new", "/edit"]
+                .iter()
+                .any(|end| route.path.ends_with(end));
+            if is_form || route.path.contains("/events/") {
                 page.is(403);
                 continue;
             }

@@ -118,7 +118,7 @@ impl Route {
                 vec![("name", "Sent by a form")]
             }
             "/settings/organization/retention" => vec![("months", "12")],
-            "/settings/workloads" => vec![
+            "/settings/workloads" | "/settings/workloads/{id}" => vec![
                 ("name", "Sent by a form"),
                 ("issuer", "https://issuer.invalid"),
                 ("audience", "https://changes.example"),

@@ -1,14 +1,16 @@
 //! `/settings/workloads`: pipelines that may act without a key.
 
 use chrono::Utc;
+use serde_json::json;
 
-use super::{join, sign_in};
+use super::{between, join, sign_in};
 use changelog_tests::chromium::Chromium;
 use changelog_tests::issuer::{Issuer, SigningKey};
 use changelog_tests::{TestApp, assert_contains, assert_lacks, in_browser, on_one};
 
 on_one!(
     workloads_are_made_and_deleted_by_admins,
+    a_narrowed_workload_refuses_at_once,
     a_change_shows_what_is_verified,
 );
 in_browser!(a_workload_is_made_in_the_browser);
@@ -78,14 +80,96 @@ async fn workloads_are_made_and_deleted_by_admins(app: TestApp) {
     assert_contains(&log, "deleted the workload identity");
 }
 
+async fn a_narrowed_workload_refuses_at_once(app: TestApp) {
+    let key = SigningKey::ed25519("k");
+    let issuer = Issuer::start(&[&key]).await;
+    let (url, audience) = (issuer.url(), app.url());
+    let path = bound(&app, &url);
+    let token = key.sign(&issuer.claims(&audience, Utc::now()));
+    let pipeline = app
+        .anonymous()
+        .with("authorization", &format!("Bearer {token}"));
+    pipeline.change("Deploy shop").await;
+    let owner = app.browser().await;
+    let edit = format!("{path}/edit");
+    let page = owner.page(&edit).await;
+    for words in ["repository=acme/*", &url, "Save"] {
+        assert_contains(&page, words);
+    }
+    let shown = between(&page, "name=\"shown\" value=\"", "\"").to_owned();
+    let fields = |claims: &'static str, scopes: &'static str| {
+        vec![
+            ("shown", shown.clone()),
+            ("name", "shop".to_owned()),
+            ("issuer", url.clone()),
+            ("audience", audience.clone()),
+            ("claims", claims.to_owned()),
+            ("scopes", String::new()),
+            ("scopes", scopes.to_owned()),
+        ]
+    };
+    let save = async |fields: &[(&str, String)]| {
+        let fields: Vec<(&str, &str)> = fields.iter().map(|(a, b)| (*a, b.as_str())).collect();
+        owner.post_form(&path, &fields).await
+    };
+    // Fewer scopes.
+    save(&fields("repository=acme/*", "read")).await.is(303);
+    let refused = pipeline
+        .post("/api/changes", json!({ "title": "no" }))
+        .await;
+    refused.problem(403, "scope_required");
+    pipeline.get("/api/changes").await.is(200);
+    // What another admin has changed meanwhile is not replaced without a word.
+    let overtaken = save(&fields("repository=acme/*", "record")).await;
+    overtaken.is(422);
+    assert_contains(&overtaken.text, "was changed to");
+    // Another claim.
+    save(&fields("repository=acme/other", "")).await.is(422);
+    save(&fields("repository=acme/other", "read")).await.is(303);
+    pipeline.get("/api/changes").await.is(401);
+    let list = owner.page("/settings/workloads").await;
+    assert_contains(&list, "Insecure issuer");
+    assert_contains(&list, "acme/other");
+    // Another issuer is not reached in any way because the first one is.
+    let mut other = fields("repository=acme/*", "read");
+    other[2] = ("issuer", "https://issuer.example.org".to_owned());
+    save(&other).await.is(303);
+    assert_lacks(&owner.page("/settings/workloads").await, "Insecure issuer");
+    let log = owner.body("/api/activity?resource=workload").await;
+    let changes = &log["items"][0]["metadata"]["changes"];
+    assert_eq!(changes["issuer"]["from"], url.as_str(), "{log}");
+    assert_eq!(changes["allow_insecure_issuer"]["to"], false, "{log}");
+
+    let member = join(&app, &owner, "Mia", "member").await.browser;
+    member.get(&edit).await.is(403);
+    member.post_form(&path, &[]).await.is(403);
+    let stranger = app.browser_of(&app.second_organization()).await;
+    stranger.get(&edit).await.is(404);
+    stranger.post_form(&path, &[]).await.is(404);
+}
+
+/// Binds a pipeline, and returns the path of its page.
+fn bound(app: &TestApp, issuer: &str) -> String {
+    let audience = app.url();
+    let mut arguments = vec!["workload", "create", "--org", &app.organization.id];
+    arguments.extend([
+        "--name",
+        "shop",
+        "--issuer",
+        issuer,
+        "--audience",
+        &audience,
+    ]);
+    arguments.extend(["--claim", "repository=acme/*", "--allow-insecure-issuer"]);
+    let id = app.admin(&arguments)["id"].as_str().map(str::to_owned);
+    format!("/settings/workloads/{}", id.expect("an id"))
+}
+
 async fn a_change_shows_what_is_verified(app: TestApp) {
     let key = SigningKey::ed25519("k");
     let issuer = Issuer::start(&[&key]).await;
     let (url, audience) = (issuer.url(), app.url());
-    let mut arguments = vec!["workload", "create", "--org", &app.organization.id];
-    arguments.extend(["--name", "shop", "--issuer", &url, "--audience", &audience]);
-    arguments.extend(["--claim", "repository=acme/*", "--allow-insecure-issuer"]);
-    app.admin(&arguments);
+    bound(&app, &url);
     let token = key.sign(&issuer.claims(&audience, Utc::now()));
     let pipeline = app
         .anonymous()

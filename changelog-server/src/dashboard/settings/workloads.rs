@@ -2,7 +2,7 @@
 
 use askama::Template;
 use changelog_core::limits::MAX_KEY_SERVICES;
-use changelog_core::{Environment, Plan, Scope, Service, ServiceId, Workload};
+use changelog_core::{Environment, NewWorkload, Plan, Scope, Service, ServiceId, Workload, list};
 use uuid::Uuid;
 
 use super::api_keys::{check_scopes, may};
@@ -10,16 +10,19 @@ use crate::app::App;
 use crate::dashboard::parts::activity_rows::key_actor;
 use crate::dashboard::parts::form::{Field, FieldKind, Form};
 use crate::dashboard::parts::viewer::{Section, Viewer};
-use crate::dashboard::parts::{assets, format, named, one_time, page};
-use crate::store::{MAX_WORKLOADS, StoreError};
+use crate::dashboard::parts::{assets, format, named, one_time, page, shown_values};
+use crate::store::{MAX_WORKLOADS, StoreError, Tenant};
 use crate::web::{ApiResult, Request};
+
+const PATH: &str = "/settings/workloads";
 
 const ISSUER: &str = "issuer";
 const AUDIENCE: &str = "audience";
 const SCOPES: &str = "scopes";
+const ENVIRONMENTS: &str = "environments";
 const SERVICES: &str = "service_ids";
 /// The fields that are checkboxes.
-const SEVERAL: [&str; 2] = [SCOPES, "environments"];
+const SEVERAL: [&str; 2] = [SCOPES, ENVIRONMENTS];
 
 const FIELDS: &[Field] = &[
     Field::new("name", FieldKind::Required, "Name").hint("What it's for, e.g. shop in production."),
@@ -34,7 +37,7 @@ const FIELDS: &[Field] = &[
          repository=acme/shop, environment=production, ref_protected=true.",
     ),
     Field::new(SCOPES, FieldKind::List, ""),
-    Field::new("environments", FieldKind::List, ""),
+    Field::new(ENVIRONMENTS, FieldKind::List, ""),
     Field::new(SERVICES, FieldKind::List, ""),
 ];
 
@@ -64,9 +67,23 @@ struct WorkloadsPage<'a> {
     workloads: Vec<Listed>,
     /// The name of the one that was made by this request.
     created: Option<String>,
-    /// The id of the next one.
-    new_id: Uuid,
     url: &'a str,
+    /// The form of a new one.
+    address: &'static str,
+    verb: &'static str,
+    new_id: Option<Uuid>,
+    fields: &'static [Field],
+    form: Form,
+}
+
+#[derive(Template)]
+#[template(path = "settings/workloads/item.html")]
+struct WorkloadPage<'a> {
+    viewer: &'a Viewer,
+    workload: &'a Workload,
+    address: String,
+    verb: &'static str,
+    new_id: Option<Uuid>,
     fields: &'static [Field],
     form: Form,
 }
@@ -115,12 +132,22 @@ async fn show(app: &App, viewer: &Viewer, outcome: Outcome) -> ApiResult {
         plan: app.store.organization(viewer.tenant()).await?.plan,
         workloads: workloads.into_iter().map(listed).collect(),
         created,
-        new_id: one_time::id_in(&Form::default(), app.now()),
         url: &url,
+        address: PATH,
+        verb: "Create workload identity",
+        new_id: Some(one_time::id_in(&Form::default(), app.now())),
         fields: PLAIN_FIELDS,
         form,
     };
     page::render(status, &page)
+}
+
+/// Reads a form that is sent for a new one and for one that is edited.
+async fn read(app: &App, tenant: Tenant, form: &Form) -> Result<NewWorkload, StoreError> {
+    let mut form = form.clone();
+    check_scopes(&mut form, &SEVERAL)?;
+    named::resolve_services(&app.store, tenant, &mut form, SERVICES, MAX_KEY_SERVICES).await?;
+    Ok(form.create(FIELDS, app.now().into()).await?)
 }
 
 /// `POST /settings/workloads`
@@ -128,13 +155,7 @@ pub(crate) async fn create(app: App, mut request: Request) -> ApiResult {
     let viewer = Viewer::manage(&app, &request, Section::Settings).await?;
     let form = request.form().await?;
     let (tenant, now) = (viewer.tenant(), app.now());
-    let new = async {
-        let mut form = form.clone();
-        check_scopes(&mut form, &SEVERAL)?;
-        named::resolve_services(&app.store, tenant, &mut form, SERVICES, MAX_KEY_SERVICES).await?;
-        Ok::<_, StoreError>(form.create(FIELDS, now.into()).await?)
-    };
-    let new = match new.await {
+    let new = match read(&app, tenant, &form).await {
         Ok(new) => new,
         Err(StoreError::Invalid(invalid)) => {
             let outcome = Outcome::Refused(form.refuse(&invalid));
@@ -168,6 +189,86 @@ pub(crate) async fn create(app: App, mut request: Request) -> ApiResult {
     show(&app, &viewer, outcome).await
 }
 
+/// `GET /settings/workloads/ID/edit`
+pub(crate) async fn edit_form(app: App, request: Request) -> ApiResult {
+    let viewer = Viewer::manage(&app, &request, Section::Settings).await?;
+    let tenant = viewer.tenant();
+    let workload = app.store.workload_of(tenant, request.id()?).await?;
+    let form = form_of(&app, tenant, &workload).await?;
+    edit_page(200, &viewer, &workload, form)
+}
+
+fn edit_page(status: u16, viewer: &Viewer, workload: &Workload, form: Form) -> ApiResult {
+    let page = WorkloadPage {
+        viewer,
+        workload,
+        address: format!("{PATH}/{}", workload.id),
+        verb: "Save",
+        new_id: None,
+        fields: PLAIN_FIELDS,
+        form,
+    };
+    page::render(status, &page)
+}
+
+/// Returns the form with the present values.
+async fn form_of(app: &App, tenant: Tenant, workload: &Workload) -> Result<Form, StoreError> {
+    fn lines(words: &[impl ToString]) -> Vec<String> {
+        words.iter().map(ToString::to_string).collect()
+    }
+    let permissions = &workload.permissions;
+    let services = app.store.services_of(tenant, &permissions.service_ids);
+    let names: Vec<String> = services.await?.into_iter().map(|one| one.name).collect();
+    let form = Form::with_values([
+        ("name", workload.name.clone()),
+        (ISSUER, workload.issuer.clone()),
+        (AUDIENCE, workload.audience.clone()),
+        ("claims", lines(&workload.claims).join("\n")),
+        (SCOPES, lines(&permissions.scopes).join(",")),
+        (ENVIRONMENTS, lines(&permissions.environments).join(",")),
+        (SERVICES, list::format(&names)),
+    ]);
+    Ok(form.remembering(FIELDS))
+}
+
+/// `POST /settings/workloads/ID`
+pub(crate) async fn update(app: App, mut request: Request) -> ApiResult {
+    let viewer = Viewer::manage(&app, &request, Section::Settings).await?;
+    let tenant = viewer.tenant();
+    let workload = app.store.workload_of(tenant, request.id()?).await?;
+    let mut form = request.form().await?;
+    form.join(&SEVERAL);
+    let present = form_of(&app, tenant, &workload).await?;
+    if let Some(refused) = form.refuse_overtaken(&present, FIELDS) {
+        return edit_page(422, &viewer, &workload, refused);
+    }
+    let new = match read(&app, tenant, &form).await {
+        Ok(new) => new,
+        Err(StoreError::Invalid(invalid)) => {
+            return edit_page(422, &viewer, &workload, form.refuse(&invalid));
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let mut tx = app.store.begin().await?;
+    let updated = tx
+        .update_workload(tenant, &viewer.actor(), &workload, new, app.now())
+        .await;
+    match updated {
+        Ok(()) => tx.commit().await?,
+        Err(StoreError::Conflict) => {
+            drop(tx);
+            return edit_page(
+                422,
+                &viewer,
+                &workload,
+                form.refuse_field("name", "is taken"),
+            );
+        }
+        Err(error) => return Err(error.into()),
+    }
+    Ok(page::see_other(PATH))
+}
+
 /// `POST /settings/workloads/ID/delete`
 pub(crate) async fn delete(app: App, request: Request) -> ApiResult {
     let viewer = Viewer::manage(&app, &request, Section::Settings).await?;
@@ -177,5 +278,5 @@ pub(crate) async fn delete(app: App, request: Request) -> ApiResult {
     tx.delete_workload(tenant, &viewer.actor(), &workload, app.now())
         .await?;
     tx.commit().await?;
-    Ok(page::see_other("/settings/workloads"))
+    Ok(page::see_other(PATH))
 }
