@@ -66,6 +66,8 @@ impl Postgres {
             "shared_buffers=64MB",
             "fsync=off",
             "full_page_writes=off",
+            // It would visit hundreds of databases in turn, and change plans in between.
+            "autovacuum=off",
         ];
         all.extend(settings);
         Self::start_in(&std::env::temp_dir(), &all).await
