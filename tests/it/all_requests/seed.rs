@@ -27,14 +27,14 @@ const FUNCTIONS: [&str; 4] = [
             || to_hex(32768 | ((twenty & 255) << 6)) || lpad(to_hex(rest), 12, '0'))::uuid $$",
 ];
 
-/// 20,000 organizations, each with a person, a key and a session; fifty of them also have
+/// 10,000 organizations, each with a person, a key and a session; fifty of them also have
 /// services, hosts and changes. PostgreSQL scans small tables, so no table is small.
 const OTHER_ORGANIZATIONS: [&str; 33] = [
     "CREATE UNLOGGED TABLE others AS
         SELECT n, id_at(1600000000000 + n, n, n * 7919) AS organization_id,
             id_at(1600000000000 + n, n, n) AS id, sha256(n::text::bytea) AS hash,
             (extract(epoch FROM now()) * 1000)::bigint AS now
-        FROM generate_series(1, 20000) AS n",
+        FROM generate_series(1, 10000) AS n",
     "INSERT INTO organizations (id, name, plan, created_at)
         SELECT organization_id, 'Other ' || n, 'pro', now FROM others",
     "INSERT INTO users (id, email, email_folded, name, password_hash, created_at)
@@ -103,7 +103,7 @@ const OTHER_ORGANIZATIONS: [&str; 33] = [
         SELECT organization_id, 'API key: other', 'API key: other' FROM others",
     "INSERT INTO idempotency
         (organization_id, scope, fingerprint, outcome, created_at)
-        SELECT organization_id, substring(sha256((n + 20000 * m)::text::bytea) FOR 16), hash, '{}',
+        SELECT organization_id, substring(sha256((n + 10000 * m)::text::bytea) FOR 16), hash, '{}',
             now
         FROM others, generate_series(1, 5) AS m",
     "INSERT INTO sources (organization_id, id, kind, name, name_folded, token_hash, settings,

@@ -52,7 +52,7 @@ async fn every_page_matches_the_model(app: TestApp) {
             ..author.clone()
         };
         for query in [Query::default(), author, recent] {
-            let pages: Vec<_> = (1..=301).map(|page| (query.clone(), page, 10)).collect();
+            let pages: Vec<_> = (1..=101).map(|page| (query.clone(), page, 30)).collect();
             model.assert_matches(&pages).await;
         }
     }
@@ -79,34 +79,32 @@ async fn every_page_matches_the_model(app: TestApp) {
         with(|query, _| query.words = vec!["alph"]),
         with(|query, _| (query.since, query.until) = (Some(MIDDLE - DAY), Some(MIDDLE + 5))),
     ] {
-        for per_page in [37, 100] {
-            let mut query = query.clone();
-            let expected: Vec<String> = model
-                .selected(&query)
-                .iter()
-                .map(|one| one.id.clone())
-                .collect();
-            let mut listed: Vec<(i64, String)> = Vec::new();
-            loop {
-                let path = query.path(1, per_page);
-                let body = model.key.body(&path).await;
-                assert_eq!(body["count"], expected.len(), "{path}");
-                let changes = body["data"].as_array().expect("a list");
-                listed.extend(changes.iter().map(|change| {
-                    let at = change["started_at"]
-                        .as_str()
-                        .or(change["occurred_at"].as_str());
-                    (millis(at.expect("a time")), text(&change["id"]))
-                }));
-                let last = listed.last().cloned();
-                if last.is_none() || last == query.before {
-                    break;
-                }
-                query.before = last;
+        let mut query = query;
+        let expected: Vec<String> = model
+            .selected(&query)
+            .iter()
+            .map(|one| one.id.clone())
+            .collect();
+        let mut listed: Vec<(i64, String)> = Vec::new();
+        loop {
+            let path = query.path(1, 73);
+            let body = model.key.body(&path).await;
+            assert_eq!(body["count"], expected.len(), "{path}");
+            let changes = body["data"].as_array().expect("a list");
+            listed.extend(changes.iter().map(|change| {
+                let at = change["started_at"]
+                    .as_str()
+                    .or(change["occurred_at"].as_str());
+                (millis(at.expect("a time")), text(&change["id"]))
+            }));
+            let last = listed.last().cloned();
+            if last.is_none() || last == query.before {
+                break;
             }
-            let ids: Vec<String> = listed.into_iter().map(|(_, id)| id).collect();
-            assert_eq!(ids, expected, "{query:?}");
+            query.before = last;
         }
+        let ids: Vec<String> = listed.into_iter().map(|(_, id)| id).collect();
+        assert_eq!(ids, expected, "{query:?}");
     }
     // Pages after a cursor are pages of the remaining changes.
     let cursors: Vec<_> = [0, 1, 700, 2_500, 2_999]

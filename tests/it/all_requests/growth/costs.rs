@@ -12,8 +12,8 @@ use super::super::sql::shorten_and_count;
 /// The filter of the service's log that makes it log costs.
 pub(super) const LOG_FILTER: &str = "info,changelog_server::store::engine::statement_costs=debug";
 
-/// The end of statements that read changes by a list of keys, which is one value on PostgreSQL: as
-/// many changes are returned. Gets that arrive together share such a statement.
+/// The end of statements that read changes by a list of keys, which is one value on PostgreSQL.
+/// Gets that arrive together share such a statement, also those of the same change.
 const BY_KEYS: &str = " AND c.sort_key = ANY(";
 
 /// What a run of each statement cost at most, for each row of values that it has.
@@ -41,7 +41,7 @@ impl Costs {
     pub(super) fn add_postgres(&mut self, explained: &[Explained]) {
         for one in explained {
             let rows = if one.statement.contains(BY_KEYS) {
-                one.returned()
+                one.longest_array
             } else {
                 one.value_rows
             };

@@ -94,9 +94,10 @@ async fn a_receiver_is_connected_broken_and_repaired(mut app: TestApp, browser: 
     // The receiver breaks.
     receiver.answer_with(Answer::text(500, "the disk is full"));
     app.key().completed_change("Deploy search").await;
-    let text = open_until(&browser, &own, "To be retried").await;
+    // The page reads the state before the deliveries.
+    let text = open_until(&browser, &own, "Failing").await;
     for shown in [
-        "Failing",
+        "To be retried",
         "The receiver answered 500",
         "status 500",
         "Next attempt",
