@@ -173,15 +173,7 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
         request: RequestBuilder,
         status: u16,
     ) -> TestResponse {
-        let answer = loop {
-            let request = request.try_clone().expect("a body that is there");
-            let answer = send(request).await;
-            if answer.status != 429 {
-                break answer;
-            }
-            // Sign-ins are throttled.
-            sleep(Duration::from_secs(1)).await;
-        };
+        let answer = until_accepted(request).await;
         answer.is(status);
         let mut name = format!("{method} {path}");
         self.sent.insert(name.clone());
@@ -396,7 +388,7 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
                 (format!("/api/changes?q={}", fixture.word), 16),
             ] {
                 let count = count.min(most);
-                let reads = (0..count).map(|_| send(self.key.request("GET", &path)));
+                let reads = (0..count).map(|_| until_accepted(self.key.request("GET", &path)));
                 for answer in join_all(reads).await {
                     answer.is(200);
                 }
@@ -409,7 +401,7 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
                 let request = self.key.request("POST", "/api/changes").json(&body);
                 // Each key twice, so that the second request is a repetition.
                 let key = format!("{} {count} {}", self.next_round, number / 2);
-                send(request.header("idempotency-key", key))
+                until_accepted(request.header("idempotency-key", key))
             });
             for answer in join_all(creates).await {
                 answer.is(201);
@@ -455,6 +447,20 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
                 }
             }
         }
+    }
+}
+
+/// Sends a request, and again while it is refused for being one of too many: sign-ins are
+/// throttled, and an organization may have few long requests at once, which all are on a loaded
+/// machine.
+async fn until_accepted(request: RequestBuilder) -> TestResponse {
+    loop {
+        let again = request.try_clone().expect("a body that is there");
+        let answer = send(again).await;
+        if answer.status != 429 {
+            return answer;
+        }
+        sleep(Duration::from_secs(1)).await;
     }
 }
 
