@@ -11,7 +11,8 @@ use crate::service::Service;
 use crate::systemd;
 
 pub(super) async fn run(common: &Common, serve: Serve) -> Result<(), Failure> {
-    start_log("info")?;
+    // rmcp logs the beginning and the end of each request of an agent.
+    start_log("info,rmcp=warn")?;
     crate::open_files::raise_limit();
     let service = Service::start(&common.database_url, serve).await?;
     let shutdown = signals()?;
