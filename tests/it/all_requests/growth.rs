@@ -34,7 +34,7 @@ const POSTGRES_FLOOR: f64 = 300.0;
 
 /// Why the cost of statements is limited by a number that the small database is below, and
 /// parts of these statements.
-const LIMITED: [(&str, &[&str]); 4] = [
+const LIMITED: [(&str, &[&str]); 3] = [
     (
         "the last 20,000 entries of the activity log",
         &[" LIMIT 20000) AS searched", " OFFSET ?) AS searched"],
@@ -42,10 +42,6 @@ const LIMITED: [(&str, &[&str]); 4] = [
     (
         "250 changes of a service and 600 of all, which are ranked around a time",
         &[" LIMIT 250) AS of_service_0", " LIMIT 600) AS newest "],
-    ),
-    (
-        "1,000 entries that a stream has not read",
-        &["SELECT id, resource_id, action FROM activity "],
     ),
     (
         "200 planned changes",
@@ -87,6 +83,7 @@ const GROWING: [(&str, &[&str]); 9] = [
         &[
             " AS counted",
             " LIMIT 1000)",
+            "SELECT id, resource_id, action FROM activity ",
             " LIMIT 201) AS dependents",
             "name_folded >= ",
             "SELECT d.sequence, d.burst ",

@@ -13,8 +13,8 @@ use super::requests::RequestSender;
 use super::seed;
 use changelog_tests::{Postgres, TestApp};
 
-/// How a connection plans what it has prepared. Left to itself, it plans for the values at first, and for any values after five runs if that seems
-/// no worse. Plans for any values are required to be good also where it would not use them.
+/// How a connection plans what it has prepared. Left to itself, it plans for the values at
+/// first, and for any values after five runs if that seems no worse. Plans for any values are required to be good also where it would not use them.
 const PASSES: [&str; 2] = [
     "ALTER SYSTEM SET plan_cache_mode = auto",
     "ALTER SYSTEM SET plan_cache_mode = force_generic_plan",
