@@ -47,12 +47,10 @@ INSERT INTO workloads (id, organization_id, name, name_folded, issuer, audience,
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
 ON CONFLICT DO NOTHING";
 
-/// An operator has allowed one issuer to be reached in any way, and no other.
 const UPDATE: &str = "
 UPDATE workloads
-SET name = $3, name_folded = $4,
-    is_insecure = CASE WHEN issuer = $5 THEN is_insecure ELSE 0 END, issuer = $5,
-    audience = $6, claims = $7, lookup = $8, hint_lookup = $9, permissions = $10,
+SET name = $3, name_folded = $4, issuer = $5, audience = $6, claims = $7, lookup = $8,
+    hint_lookup = $9, permissions = $10, is_insecure = $11,
     refused_at = NULL, refused_reason = NULL
 WHERE id = $1 AND organization_id = $2";
 
@@ -356,6 +354,7 @@ impl Tx {
     ) -> Result<(), StoreError> {
         let after = Workload {
             name: new.name,
+            // An operator has allowed one issuer to be reached in any way, and no other.
             allow_insecure_issuer: before.allow_insecure_issuer && before.issuer == new.issuer,
             issuer: new.issuer,
             audience: new.audience,
@@ -388,6 +387,7 @@ impl Tx {
                 .bind(lookup(&LookupKey::of_binding(issuer, audience, claims)))
                 .bind(lookup(&LookupKey::of_hints(issuer, audience, claims)))
                 .bind(Json(&after.permissions))
+                .bind(i64::from(after.allow_insecure_issuer))
         );
         if or_conflict(updated)? == 0 {
             return Err(StoreError::NotFound);
