@@ -96,13 +96,17 @@ impl Page {
     }
 
     /// Whether the number of matches decides how the page is found. The planner of PostgreSQL
-    /// knows how often a word occurs only if it is one of the most frequent, and takes a
-    /// term of which there are alternatives for more frequent than it is.
+    /// knows how often a word occurs only if it is one of the most frequent, takes a term of
+    /// which there are alternatives for more frequent than it is, and multiplies the shares of
+    /// several as if they were independent.
     fn chooses_by_count<DB: SearchDialect>(&self) -> bool {
+        let filter = &self.filter;
+        let is_combination =
+            filter.words().is_empty() && !filter.has_origin() && self.counted_scopes().is_none();
         DB::MISJUDGES_WORDS
             && self.counted
             && self.parts.len() == 1
-            && !self.filter.text_words().is_empty()
+            && (is_combination || !filter.text_words().is_empty())
     }
 
     fn has_words(&self) -> bool {
