@@ -16,6 +16,7 @@ pub mod change;
 pub mod connection;
 pub mod coverage;
 pub mod csv;
+pub mod erasure;
 pub mod headers;
 pub mod health;
 pub mod host;
@@ -67,6 +68,7 @@ pub use connection::{
     EventOfSource, NewConnection, Receiver, ReceiverInput, SilentSource,
 };
 pub use coverage::{Coverage, CoveredSource, Gap};
+pub use erasure::FurtherNames;
 pub use health::{DbStatus, Health, HealthStatus};
 pub use host::{Environment, Host, HostPatch, NewHost, Platform};
 pub use ids::{

@@ -7,25 +7,26 @@ use tokio::time::{interval, sleep};
 
 use crate::app::App;
 use crate::mail;
-use crate::store::{RetentionRun, StoreError};
+use crate::store::StoreError;
 
 /// How often expired rows are deleted.
 const MAINTENANCE_INTERVAL: Duration = Duration::from_mins(10);
-/// How often it is looked for records that are too old.
-const RETENTION_INTERVAL: Duration = Duration::from_secs(10);
+/// How often it is looked for records that are too old, and for people who are to be erased.
+const RUNS_INTERVAL: Duration = Duration::from_secs(10);
 /// How often a step that has failed is tried again, and how long after.
-const MAX_RETENTION_FAILURES: u32 = 3;
-const RETENTION_PAUSE: Duration = Duration::from_secs(1);
+const MAX_STEP_FAILURES: u32 = 3;
+const STEP_PAUSE: Duration = Duration::from_secs(1);
 /// How often the current time is saved in the database.
 const CLOCK_SAVE_INTERVAL: Duration = Duration::from_mins(1);
 /// How often pending entries are moved to the activity log.
 const PENDING_ACTIVITY_INTERVAL: Duration = Duration::from_mins(1);
 
 /// Starts the tasks, which run until they are aborted.
-pub(crate) fn start(app: &App) -> [JoinHandle<()>; 7] {
+pub(crate) fn start(app: &App) -> [JoinHandle<()>; 8] {
     [
         tokio::spawn(run_maintenance(app.clone())),
         tokio::spawn(delete_old_records(app.clone())),
+        tokio::spawn(erase_people(app.clone())),
         tokio::spawn(save_clock(app.clone())),
         tokio::spawn(move_pending_activity(app.clone())),
         tokio::spawn(mail::run(app.clone())),
@@ -55,7 +56,7 @@ async fn run_maintenance(app: App) {
 
 /// Deletes what organizations do not want to keep any longer.
 async fn delete_old_records(app: App) {
-    let mut interval = interval(RETENTION_INTERVAL);
+    let mut interval = interval(RUNS_INTERVAL);
     loop {
         interval.tick().await;
         let due = match app.store.due_retention_runs(app.now().into()).await {
@@ -66,7 +67,8 @@ async fn delete_old_records(app: App) {
             }
         };
         for run in due {
-            if let Err(error) = run_retention(&app, run).await {
+            let step = |run| app.store.retention_step(run, app.now());
+            if let Err(error) = in_steps(run, step).await {
                 let organization = run.tenant.id();
                 tracing::warn!(%organization, %error, "old records could not be deleted");
             }
@@ -74,25 +76,51 @@ async fn delete_old_records(app: App) {
     }
 }
 
-/// Runs until the run has ended, or a step has failed several times.
-async fn run_retention(app: &App, run: RetentionRun) -> Result<(), StoreError> {
-    let mut next = Some(run);
+/// Erases people of organizations.
+async fn erase_people(app: App) {
+    let mut interval = interval(RUNS_INTERVAL);
+    loop {
+        interval.tick().await;
+        let due = match app.store.due_erasures(app.now().into()).await {
+            Ok(due) => due,
+            Err(error) => {
+                tracing::warn!(%error, "it is unknown who is to be erased");
+                continue;
+            }
+        };
+        for run in due {
+            let organization = run.tenant.id();
+            let step = |run| app.store.erasure_step(run, app.now());
+            if let Err(error) = in_steps(run, step).await {
+                tracing::warn!(%organization, %error, "a person could not be erased");
+            }
+        }
+    }
+}
+
+/// Runs until the run has ended, or a step has failed several times. Returns the run as its last
+/// step began.
+pub(crate) async fn in_steps<R: Clone, S>(run: R, step: impl Fn(R) -> S) -> Result<R, StoreError>
+where
+    S: Future<Output = Result<Option<R>, StoreError>>,
+{
+    let mut last = run;
     let mut failures = 0;
-    while let Some(step) = next {
+    loop {
         let begun = Instant::now();
-        match app.store.retention_step(step, app.now()).await {
-            Ok(after) => (next, failures) = (after, 0),
-            Err(error) if failures == MAX_RETENTION_FAILURES => return Err(error),
+        match step(last.clone()).await {
+            Ok(Some(next)) => (last, failures) = (next, 0),
+            Ok(None) => return Ok(last),
+            Err(error) if failures == MAX_STEP_FAILURES => return Err(error),
             // Nothing was changed; the organization may be busy.
             Err(_) => {
                 failures += 1;
-                sleep(RETENTION_PAUSE).await;
+                sleep(STEP_PAUSE).await;
             }
         }
         // At least half of the time belongs to requests.
         sleep(begun.elapsed()).await;
     }
-    Ok(())
 }
 
 /// Saves the current time for the next process: the clock may be set back meanwhile.

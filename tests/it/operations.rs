@@ -6,6 +6,7 @@ mod clock_changes;
 mod connections;
 mod demo;
 mod durability;
+mod erasure;
 mod late_answers;
 mod metrics;
 mod no_secrets_written;

@@ -775,6 +775,22 @@ CREATE TABLE retentions (
 );
 CREATE INDEX retentions_due ON retentions (due_at) WHERE due_at IS NOT NULL;
 
+-- People whose names are, or were, replaced in what an organization has recorded. `names` are
+-- those that are replaced, `[]` when that has ended and `due_at` is NULL. `due_at` is when the run
+-- begins, or when another process may go on with it. `stage` is what it goes through, `place` the
+-- key of the last row that it has read there, and `replaced` counts the records that had a name.
+CREATE TABLE erasures (
+    organization_id uuid NOT NULL,
+    user_id         uuid NOT NULL,
+    names           jsonb NOT NULL,
+    due_at          bigint,
+    stage           bigint NOT NULL,
+    place           text COLLATE "C" NOT NULL,
+    replaced        bigint NOT NULL,
+    PRIMARY KEY (organization_id, user_id)
+);
+CREATE INDEX erasures_due ON erasures (due_at) WHERE due_at IS NOT NULL;
+
 -- What requests with an idempotency key created. `scope` is a hash of API key,
 -- method, path and idempotency key, after the time in the key if it has one.
 CREATE TABLE idempotency (

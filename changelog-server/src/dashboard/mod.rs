@@ -112,6 +112,7 @@ pub(crate) fn routes(app: &App, document: fn() -> &'static str) -> Routes {
         at_id(path!("settings" / "members" / String / "role")).post(members::set_role),
         at_id(path!("settings" / "members" / String / "remove")).post(members::remove),
         at_id(path!("settings" / "members" / String / "end-sessions")).post(members::end_sessions),
+        at_id(path!("settings" / "members" / String / "erase")).post(members::erase),
         at(path!("settings" / "sign-in"))
             .get(sign_in::get)
             .post(sign_in::save),

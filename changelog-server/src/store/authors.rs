@@ -5,7 +5,7 @@ use sqlx::types::Uuid;
 
 use super::engine::{execute, read};
 use super::index::search::AuthorFilter;
-use super::{Database, StoreError, Tenant, actors};
+use super::{Database, StoreError, Tenant, Tx, actors};
 
 const SELECT_KEYS: &str = "SELECT id, name FROM api_keys WHERE organization_id = $1";
 
@@ -34,17 +34,31 @@ impl Database {
                 .fetch_all(&mut **db)
         })?;
         for (organization,) in organizations {
-            let mut tx = self.begin_for(Tenant(organization.into())).await?;
-            execute!(
-                tx,
-                sqlx::query(RENAME)
-                    .bind(organization)
-                    .bind(person.to_string())
-                    .bind(name)
-                    .bind(actors::reference(person.0, name))
-            )?;
+            let tenant = Tenant(organization.into());
+            let mut tx = self.begin_for(tenant).await?;
+            tx.rename_actor(tenant, person, name).await?;
             tx.commit().await?;
         }
+        Ok(())
+    }
+}
+
+impl Tx {
+    /// Sets the name by which changes of an organization show a person that recorded them.
+    pub(super) async fn rename_actor(
+        &mut self,
+        tenant: Tenant,
+        person: UserId,
+        name: &str,
+    ) -> Result<(), StoreError> {
+        execute!(
+            self,
+            sqlx::query(RENAME)
+                .bind(tenant.uuid())
+                .bind(person.to_string())
+                .bind(name)
+                .bind(actors::reference(person.0, name))
+        )?;
         Ok(())
     }
 }

@@ -33,6 +33,7 @@ const OF_ORGANIZATIONS: &[&str] = &[
     "joined_changes",
     "rhythms",
     "retentions",
+    "erasures",
     "idempotency",
 ];
 

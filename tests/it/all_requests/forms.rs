@@ -271,7 +271,7 @@ impl<F: FnMut(&str)> RequestSender<'_, F> {
             between(row, "/settings/members/", "/")
         );
         self.form(&format!("{path}/end-sessions"), &[], 303).await;
-        self.form(&format!("{path}/remove"), &[], 303).await;
+        self.form(&format!("{path}/erase"), &[], 303).await;
         self.form("/settings/sign-in/remove", &[], 303).await;
     }
 

@@ -188,6 +188,7 @@ impl Route {
             | "/settings/sources/{id}/delete"
             | "/settings/sources/{id}/replay-set-aside"
             | "/settings/members/{id}/remove"
+            | "/settings/members/{id}/erase"
             | "/settings/members/{id}/end-sessions"
             | "/settings/sign-in/remove"
             | "/settings/sign-in/seen"

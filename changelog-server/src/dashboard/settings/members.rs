@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use askama::Template;
-use changelog_core::{Invitation, InvitationId, Member, NewInvitation, ProblemCode, Role, UserId};
+use changelog_core::{
+    FurtherNames, Invitation, InvitationId, Member, NewInvitation, ProblemCode, Role, UserId,
+};
 use uuid::Uuid;
 
 use crate::app::App;
@@ -108,6 +110,7 @@ pub(crate) async fn list(app: App, request: Request) -> ApiResult {
     let viewer = Viewer::read(&app, &request, Section::Settings).await?;
     let message = match request.query_form().value("done") {
         "sessions" => "All sessions of the member in this organization were ended.",
+        "erased" => "The member was removed, and their name is being replaced in all records.",
         _ => "",
     };
     let outcome = Outcome {
@@ -281,6 +284,35 @@ pub(crate) async fn remove(app: App, request: Request) -> ApiResult {
         Err(error) => return show_problem(&app, &viewer, error).await,
     }
     Ok(page::see_other("/settings/members"))
+}
+
+/// `POST /settings/members/ID/erase`: removes a member, and lets a pseudonym take the place of
+/// their name in all records.
+pub(crate) async fn erase(app: App, mut request: Request) -> ApiResult {
+    let viewer = Viewer::own(&app, &request, Section::Settings).await?;
+    let user: UserId = request.id()?;
+    let form = request.form().await?;
+    let also: FurtherNames = match form.value("also").parse() {
+        Ok(also) => also,
+        Err(bad) => {
+            let outcome = Outcome {
+                problem: Some(format!("the other names {bad}")),
+                ..Outcome::default()
+            };
+            return show_members(&app, &viewer, 422, outcome).await;
+        }
+    };
+    let role = &viewer.session.person.role;
+    let (tenant, actor) = (viewer.tenant(), viewer.actor());
+    let mut tx = app.store.begin_for(tenant).await?;
+    let begun = tx
+        .erase_person(tenant, &actor, (role, user), also, app.now())
+        .await;
+    match begun {
+        Ok(_) => tx.commit().await?,
+        Err(error) => return show_problem(&app, &viewer, error).await,
+    }
+    Ok(page::see_other("/settings/members?done=erased"))
 }
 
 /// `POST /settings/members/ID/end-sessions`
