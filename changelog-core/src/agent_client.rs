@@ -26,8 +26,8 @@ wire_enum! {
 /// How a client reaches the tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ToolServer<'a> {
-    /// It starts `chlog mcp`, which has the key.
-    Command,
+    /// It starts `chlog mcp`, which has the key, with these global options.
+    Command(&'a [String]),
     /// It sends requests to the service.
     Service {
         /// The URL of the service, without `/mcp`.
@@ -82,9 +82,14 @@ fn address(url: &str) -> String {
     format!("{}/mcp", url.trim_end_matches('/'))
 }
 
+fn arguments(options: &[String]) -> Vec<&str> {
+    let options = options.iter().map(String::as_str);
+    ["mcp"].into_iter().chain(options).collect()
+}
+
 fn entry(server: ToolServer<'_>, with_type: bool) -> Value {
     match server {
-        ToolServer::Command => json!({ "command": "chlog", "args": ["mcp"] }),
+        ToolServer::Command(options) => json!({ "command": "chlog", "args": arguments(options) }),
         ToolServer::Service { url, key } => {
             let mut entry = json!({
                 "url": address(url),
@@ -100,7 +105,12 @@ fn entry(server: ToolServer<'_>, with_type: bool) -> Value {
 
 fn claude(server: ToolServer<'_>) -> String {
     match server {
-        ToolServer::Command => format!("claude mcp add {NAME} -- chlog mcp"),
+        ToolServer::Command(options) => {
+            format!(
+                "claude mcp add {NAME} -- chlog {}",
+                arguments(options).join(" ")
+            )
+        }
         ToolServer::Service { url, key } => format!(
             "claude mcp add --transport http {NAME} {} --header \"Authorization: Bearer {key}\"",
             address(url)
@@ -112,7 +122,10 @@ fn claude(server: ToolServer<'_>) -> String {
 fn codex(server: ToolServer<'_>) -> String {
     let table = format!("[mcp_servers.{NAME}]");
     match server {
-        ToolServer::Command => format!("{table}\ncommand = \"chlog\"\nargs = [\"mcp\"]"),
+        ToolServer::Command(options) => format!(
+            "{table}\ncommand = \"chlog\"\nargs = {}",
+            json!(arguments(options))
+        ),
         ToolServer::Service { url, key } => format!(
             "# before Codex starts: export {KEY_VARIABLE}={key}\n{table}\nurl = {}\n\
              bearer_token_env_var = \"{KEY_VARIABLE}\"",
@@ -138,9 +151,12 @@ mod tests {
                 "{direct}"
             );
             assert!(direct.contains("chlog_key"), "{direct}");
-            let started = client.config(ToolServer::Command);
+            let started = client.config(ToolServer::Command(&[
+                "--profile".to_owned(),
+                "work".to_owned(),
+            ]));
             assert!(
-                started.contains("chlog") && started.contains("mcp"),
+                started.contains("chlog") && started.contains("mcp") && started.contains("work"),
                 "{started}"
             );
             let is_json = matches!(client, AgentClient::Cursor | AgentClient::Vscode);

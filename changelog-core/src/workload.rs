@@ -42,6 +42,9 @@ const PUBLIC_ISSUERS: [&str; 5] = [
     "https://accounts.google.com",
 ];
 
+/// The most values of a claim by which bindings are looked up, if it is a list.
+const MAX_LISTED_VALUES: usize = 10;
+
 /// Claims that have fields of their own, or differ for each token.
 const NOT_MATCHED: [&str; 6] = ["iss", "aud", "exp", "nbf", "iat", "jti"];
 
@@ -302,14 +305,22 @@ impl LookupKey {
     pub fn of_token(issuer: &str, audience: &str, claims: &Map<String, Value>) -> Vec<Self> {
         let mut keys = vec![Self::any(issuer, audience)];
         for name in IDENTIFYING {
-            let value = match claims.get(name) {
-                Some(Value::String(text)) => text.clone(),
-                Some(value @ Value::Number(_)) => value.to_string(),
-                _ => continue,
+            let values = match claims.get(name) {
+                Some(Value::Array(values)) => values.as_slice(),
+                Some(value) => std::slice::from_ref(value),
+                None => continue,
             };
-            keys.push(Self::new(issuer, audience, '=', name, &value));
-            if let Some(owner) = owner(&value) {
-                keys.push(Self::new(issuer, audience, '/', name, owner));
+            // Each is looked up.
+            for value in values.iter().take(MAX_LISTED_VALUES) {
+                let value = match value {
+                    Value::String(text) => text.clone(),
+                    value @ Value::Number(_) => value.to_string(),
+                    _ => continue,
+                };
+                keys.push(Self::new(issuer, audience, '=', name, &value));
+                if let Some(owner) = owner(&value) {
+                    keys.push(Self::new(issuer, audience, '/', name, owner));
+                }
             }
         }
         keys

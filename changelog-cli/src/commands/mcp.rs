@@ -11,16 +11,22 @@ use serde_json::{Value, json};
 
 use crate::base::failure::{Exit, Failure, Outcome, note};
 use crate::environment::app::App;
+use crate::environment::config::DEFAULT_PROFILE;
 use crate::environment::context::agent::Recognized;
 use crate::environment::context::{self, agent};
+use crate::environment::credentials::KEY_VARIABLE;
 use crate::input::flags::agent_client;
 
 /// The longest message, in bytes; the service takes less.
 const MAX_MESSAGE: u64 = 1024 * 1024;
 /// The member of a request that has the revision of the protocol, where there is no handshake.
 const VERSION: &str = "/params/_meta/io.modelcontextprotocol~1protocolVersion";
-/// The codes of JSON-RPC for a message that is not JSON, and for a failure of the service.
+/// The member of a request that names the client, where there is no handshake.
+const CLIENT: &str = "io.modelcontextprotocol/clientInfo";
+/// The codes of JSON-RPC for a message that is not JSON, for one that is no request, and for a
+/// failure of the service.
 const PARSE_ERROR: i32 = -32_700;
+const INVALID_REQUEST: i32 = -32_600;
 const SERVER_ERROR: i32 = -32_000;
 
 /// Serves the tools of the change log to an agent (Model Context Protocol).
@@ -40,7 +46,10 @@ pub(crate) struct McpArgs {
 /// Passes messages on until standard input ends.
 pub(crate) async fn run(app: &mut App, args: McpArgs) -> Outcome {
     if let Some(client) = args.print_config {
-        return app.output.text(&client.config(ToolServer::Command));
+        let options = options(app);
+        return app
+            .output
+            .text(&client.config(ToolServer::Command(&options)));
     }
     let client = app.client()?;
     note("serving the tools of the change log on standard input and output");
@@ -51,7 +60,19 @@ pub(crate) async fn run(app: &mut App, args: McpArgs) -> Outcome {
         None => Caller::Unknown,
     };
     while let Some(line) = next_line().await? {
-        let answer = match serde_json::from_str::<Value>(&line) {
+        let answer = match serde_json::from_slice::<Value>(&line) {
+            Ok(message)
+                if message
+                    .get("method")
+                    .is_none_or(|method| !method.is_string()) =>
+            {
+                let text = "a message must be an object with a method; there are no batches";
+                Some(refusal(
+                    message.get("id").unwrap_or(&Value::Null),
+                    INVALID_REQUEST,
+                    text,
+                ))
+            }
             Ok(mut message) => {
                 agent.meet(&message);
                 agent.sign(&mut message);
@@ -64,6 +85,28 @@ pub(crate) async fn run(app: &mut App, args: McpArgs) -> Outcome {
         }
     }
     Ok(())
+}
+
+/// Returns the options with which `chlog` finds the same service wherever it is started.
+fn options(app: &App) -> Vec<String> {
+    let mut options = Vec::new();
+    if app.config.profile != DEFAULT_PROFILE {
+        options.extend(["--profile".to_owned(), app.config.profile.clone()]);
+    }
+    let (Ok(url), Ok(Some(key))) = (app.url(), app.key()) else {
+        note("no service and key are configured yet: run `chlog auth login` first");
+        return options;
+    };
+    // What is in a file is found everywhere.
+    if ["--url", "CHLOG_URL"].contains(&url.source.as_str()) {
+        options.extend(["--url".to_owned(), url.value.clone()]);
+    }
+    if key.source == KEY_VARIABLE {
+        note(
+            "the client may not have CHLOG_API_KEY of this terminal: `chlog auth login` stores it",
+        );
+    }
+    options
 }
 
 /// Who calls the tools, as changes name it.
@@ -88,8 +131,15 @@ impl Caller {
 
     /// Names the agent in the request for a new change that names none.
     fn sign(&self, message: &mut Value) {
-        let Self::Known(agent) = self else {
-            return;
+        let agent = match self {
+            Self::Known(agent) => agent,
+            Self::Unknown => return,
+            Self::Unnamed => {
+                if let Some(Value::Object(about)) = message.pointer_mut("/params/_meta") {
+                    about.remove(CLIENT);
+                }
+                return;
+            }
         };
         let logs = message["method"] == "tools/call" && message["params"]["name"] == "log_change";
         let arguments = message.pointer_mut("/params/arguments");
@@ -103,11 +153,11 @@ impl Caller {
 }
 
 /// Reads the next message; `None` at the end.
-async fn next_line() -> Outcome<Option<String>> {
+async fn next_line() -> Outcome<Option<Vec<u8>>> {
     let read = || {
-        let mut line = String::new();
+        let mut line = Vec::new();
         let mut input = io::stdin().lock().take(MAX_MESSAGE);
-        input.read_line(&mut line).map(|_| line)
+        input.read_until(b'\n', &mut line).map(|_| line)
     };
     let line = tokio::task::spawn_blocking(read).await;
     let line = line.map_err(io::Error::other).flatten();

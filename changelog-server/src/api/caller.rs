@@ -390,7 +390,7 @@ fn unauthorized(request: &Request) -> ApiError {
     let headers = &request.headers;
     // The token of a pipeline is; what this request has there is none.
     let hint = if headers.contains_key(header::AUTHORIZATION) && !headers.contains_key(API_KEY) {
-        "; Authorization is not read"
+        "; the header authorization has no token of a pipeline that can be read"
     } else {
         ""
     };

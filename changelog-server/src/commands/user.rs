@@ -85,9 +85,8 @@ async fn erase(
             }
         }
     };
-    let mut tx = store.begin_for(tenant).await?;
     let operator = Actor::operator();
-    let begun = tx
+    let begun = store
         .erase_person(tenant, &operator, (&Role::Owner, person), also, now())
         .await;
     let run = match begun {
@@ -98,7 +97,6 @@ async fn erase(
         }
         begun => begun?,
     };
-    tx.commit().await?;
     let run = in_steps(run, |run| store.erasure_step(run, now())).await?;
     if common.json {
         return print_json(&json!({ "pseudonym": run.pseudonym, "replaced": run.replaced }));

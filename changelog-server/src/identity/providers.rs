@@ -110,7 +110,8 @@ impl Providers {
     /// have what is needed; what is returned may lack it nevertheless.
     ///
     /// # Errors
-    /// [`ProviderError`] if nothing is remembered that may be used, and nothing can be fetched.
+    /// [`ProviderError`] if nothing can be fetched, and nothing is remembered that may be used
+    /// and has what is needed.
     pub(super) async fn get(
         &self,
         issuer: &Issuer,
@@ -146,7 +147,12 @@ impl Providers {
             },
             None => known.lock().recent_failure().cloned(),
         };
-        usable.ok_or(failure.unwrap_or(ProviderError::Timeout))
+        match (usable, failure) {
+            // Whether the provider has what is needed is not known.
+            (Some(usable), Some(failure)) if !has_needed(&usable) => Err(failure),
+            (Some(usable), _) => Ok(usable),
+            (None, failure) => Err(failure.unwrap_or(ProviderError::Timeout)),
+        }
     }
 
     fn known(&self, issuer: &Issuer) -> Arc<Known> {

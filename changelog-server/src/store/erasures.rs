@@ -67,14 +67,18 @@ const RENAME: [&str; 2] = [
 ];
 
 /// What names those who made something: the organization, the name, and the pseudonym.
-const REPLACE_MAKER: [&str; 6] = [
+const MADE_OF_ACCOUNTS: [&str; 4] = [
     "UPDATE api_keys SET created_by = $3 WHERE organization_id = $1 AND created_by = $2",
     "UPDATE workloads SET created_by = $3 WHERE organization_id = $1 AND created_by = $2",
     "UPDATE invitations SET invited_by = $3 WHERE organization_id = $1 AND invited_by = $2",
-    "UPDATE sources SET created_by = $3 WHERE organization_id = $1 AND created_by = $2",
-    "UPDATE connections SET created_by = $3 WHERE organization_id = $1 AND created_by = $2",
     "UPDATE sso_providers SET emergency_used_by = $3
      WHERE organization_id = $1 AND emergency_used_by = $2",
+];
+
+/// The same, of what is where the organization's records are.
+const MADE: [&str; 2] = [
+    "UPDATE sources SET created_by = $3 WHERE organization_id = $1 AND created_by = $2",
+    "UPDATE connections SET created_by = $3 WHERE organization_id = $1 AND created_by = $2",
 ];
 
 /// What belongs to the person in this organization: its id and that of the user.
@@ -128,6 +132,7 @@ const NAMING: [&str; 2] = ["on_behalf_of", "marked_by"];
 /// What one stage of a run goes through.
 enum Stage {
     Account,
+    Makers,
     Entries(&'static str),
     Changes,
     Incidents,
@@ -139,15 +144,16 @@ impl Stage {
     fn of(number: i64) -> Self {
         let types = ResourceType::WORDS;
         let number = usize::try_from(number).unwrap_or(usize::MAX);
-        let length = types.len() + 3;
+        let length = types.len() + 4;
         if number >= 2 * length {
             return Self::End;
         }
         match number % length {
             0 => Self::Account,
-            1 => Self::Changes,
-            2 => Self::Incidents,
-            other => Self::Entries(types[other - 3]),
+            1 => Self::Makers,
+            2 => Self::Changes,
+            3 => Self::Incidents,
+            other => Self::Entries(types[other - 4]),
         }
     }
 }
@@ -233,90 +239,35 @@ impl Database {
         Ok(rows.into_iter().map(ErasureRun::from).collect())
     }
 
-    /// Replaces the names in a few records, and returns how the run goes on; `None` if it has
-    /// ended, or another process goes on with it.
-    pub async fn erasure_step(
-        &self,
-        run: ErasureRun,
-        now: DateTime<Utc>,
-    ) -> Result<Option<ErasureRun>, StoreError> {
-        let mut tx = self.begin_for(run.tenant).await?;
-        let (replaced, place) = match Stage::of(run.stage) {
-            Stage::Account => tx.erase_account(&run).await?,
-            Stage::Changes => tx.erase_in_changes(&run).await?,
-            Stage::Incidents => tx.erase_in_incidents(&run).await?,
-            Stage::Entries(resource_type) => tx.erase_in_entries(&run, resource_type).await?,
-            Stage::End => {
-                execute!(
-                    tx,
-                    sqlx::query(END)
-                        .bind(run.tenant.uuid())
-                        .bind(run.person.0)
-                        .bind(run.due_at)
-                )?;
-                tx.commit().await?;
-                return Ok(None);
-            }
-        };
-        let next = ErasureRun {
-            replaced: run.replaced + replaced,
-            stage: run.stage + i64::from(place.is_none()),
-            place: place.unwrap_or_default(),
-            // Later than what it was, whatever the clock says.
-            due_at: Timestamp::from(now)
-                .plus(LEASE)
-                .millis()
-                .max(run.due_at + 1),
-            ..run
-        };
-        let advanced = execute!(
-            tx,
-            sqlx::query(ADVANCE)
-                .bind(next.tenant.uuid())
-                .bind(next.person.0)
-                .bind(run.due_at)
-                .bind(next.due_at)
-                .bind(next.stage)
-                .bind(&next.place)
-                .bind(next.replaced.cast_signed())
-        )?;
-        if advanced == 0 {
-            return Ok(None);
-        }
-        tx.commit().await?;
-        Ok(Some(next))
-    }
-}
-
-impl Tx {
     /// Begins to erase a person: removes them, if they are a member, and records it without the
-    /// name. The names are replaced by [`Database::erasure_step`].
+    /// name. The names are replaced by [`Self::erasure_step`].
     ///
     /// # Errors
     /// [`StoreError::NotFound`] when the organization does not know the person; otherwise as
-    /// [`Self::remove_member`].
+    /// [`Tx::remove_member`].
     pub async fn erase_person(
-        &mut self,
+        &self,
         tenant: Tenant,
         actor: &Actor,
         (by, person): (&Role, UserId),
         also: FurtherNames,
         now: DateTime<Utc>,
     ) -> Result<ErasureRun, StoreError> {
-        let acted_as: Option<(String,)> = on!(&mut self.connection, |db| {
+        let acted_as: Option<(String,)> = read!(self.point_reader(tenant).await?, |db| {
             sqlx::query_as(SELECT_ACTOR)
                 .bind(tenant.uuid())
                 .bind(person.to_string())
                 .fetch_optional(&mut **db)
         })?;
-        let account: Option<(String, String)> = on!(&mut self.connection, |db| {
+        let mut tx = self.begin().await?;
+        let account: Option<(String, String)> = on!(&mut tx.connection, |db| {
             sqlx::query_as(SELECT_ACCOUNT)
                 .bind(tenant.uuid())
                 .bind(person.0)
                 .bind(i64::from(acted_as.is_some()))
                 .fetch_optional(&mut **db)
         })?;
-        match self.remove_member(tenant, actor, by, person, now).await {
+        match tx.remove_member(tenant, actor, by, person, now).await {
             Err(StoreError::NotFound) if acted_as.is_some() || account.is_some() => {}
             removed => removed?,
         }
@@ -340,7 +291,7 @@ impl Tx {
             pseudonym,
         };
         execute!(
-            self,
+            tx,
             sqlx::query(INSERT)
                 .bind(tenant.uuid())
                 .bind(person.0)
@@ -354,15 +305,79 @@ impl Tx {
             label: &run.pseudonym,
             metadata: Map::new(),
         };
-        self.record_pending(tenant, actor, entry, now).await?;
+        tx.record_pending(tenant, actor, entry, now).await?;
+        tx.commit().await?;
         Ok(run)
     }
 
-    /// Replaces the names where there are few, and deletes the account.
-    async fn erase_account(
-        &mut self,
-        run: &ErasureRun,
-    ) -> Result<(u64, Option<String>), StoreError> {
+    /// Replaces the names in a few records, and returns how the run goes on; `None` if it has
+    /// ended, or another process goes on with it. What was replaced and how far the run has come
+    /// are two transactions, because they may be on two servers: a step may be repeated, and
+    /// replaces nothing then.
+    pub async fn erasure_step(
+        &self,
+        run: ErasureRun,
+        now: DateTime<Utc>,
+    ) -> Result<Option<ErasureRun>, StoreError> {
+        let stage = Stage::of(run.stage);
+        let mut tx = match stage {
+            Stage::Account | Stage::End => self.begin().await?,
+            _ => self.begin_for(run.tenant).await?,
+        };
+        let (replaced, place) = match stage {
+            Stage::Account => tx.erase_account(&run).await?,
+            Stage::Makers => tx.erase_makers(&run).await?,
+            Stage::Changes => tx.erase_in_changes(&run).await?,
+            Stage::Incidents => tx.erase_in_incidents(&run).await?,
+            Stage::Entries(resource_type) => tx.erase_in_entries(&run, resource_type).await?,
+            Stage::End => {
+                execute!(
+                    tx,
+                    sqlx::query(END)
+                        .bind(run.tenant.uuid())
+                        .bind(run.person.0)
+                        .bind(run.due_at)
+                )?;
+                tx.commit().await?;
+                return Ok(None);
+            }
+        };
+        tx.commit().await?;
+        let next = ErasureRun {
+            replaced: run.replaced + replaced,
+            stage: run.stage + i64::from(place.is_none()),
+            place: place.unwrap_or_default(),
+            // Later than what it was, whatever the clock says.
+            due_at: Timestamp::from(now)
+                .plus(LEASE)
+                .millis()
+                .max(run.due_at + 1),
+            ..run
+        };
+        let mut tx = self.begin().await?;
+        let advanced = execute!(
+            tx,
+            sqlx::query(ADVANCE)
+                .bind(next.tenant.uuid())
+                .bind(next.person.0)
+                .bind(run.due_at)
+                .bind(next.due_at)
+                .bind(next.stage)
+                .bind(&next.place)
+                .bind(next.replaced.cast_signed())
+        )?;
+        tx.commit().await?;
+        Ok((advanced > 0).then_some(next))
+    }
+}
+
+/// What a step has done: in how many records a name was replaced, and the key of the last row that
+/// it has read, `None` at the end of the stage.
+type Step = (u64, Option<String>);
+
+impl Tx {
+    /// Replaces the names in what belongs to accounts, and deletes the account.
+    async fn erase_account(&mut self, run: &ErasureRun) -> Result<Step, StoreError> {
         let (organization, person) = (run.tenant.uuid(), run.person.0);
         for statement in RENAME {
             execute!(
@@ -373,25 +388,7 @@ impl Tx {
                     .bind(&run.pseudonym)
             )?;
         }
-        for name in &run.names {
-            for statement in REPLACE_MAKER {
-                execute!(
-                    self,
-                    sqlx::query(statement)
-                        .bind(organization)
-                        .bind(name)
-                        .bind(&run.pseudonym)
-                )?;
-            }
-        }
-        self.rename_actor(run.tenant, run.person, &run.pseudonym)
-            .await?;
-        execute!(
-            self,
-            sqlx::query(DELETE_VIEWS)
-                .bind(organization)
-                .bind(person.to_string())
-        )?;
+        self.replace_makers(run, &MADE_OF_ACCOUNTS).await?;
         for statement in DELETE {
             execute!(self, sqlx::query(statement).bind(organization).bind(person))?;
         }
@@ -401,10 +398,40 @@ impl Tx {
         Ok((0, None))
     }
 
-    async fn erase_in_changes(
+    /// Replaces the names in what else there is little of, and deletes the person's views.
+    async fn erase_makers(&mut self, run: &ErasureRun) -> Result<Step, StoreError> {
+        self.replace_makers(run, &MADE).await?;
+        self.rename_actor(run.tenant, run.person, &run.pseudonym)
+            .await?;
+        execute!(
+            self,
+            sqlx::query(DELETE_VIEWS)
+                .bind(run.tenant.uuid())
+                .bind(run.person.to_string())
+        )?;
+        Ok((0, None))
+    }
+
+    async fn replace_makers(
         &mut self,
         run: &ErasureRun,
-    ) -> Result<(u64, Option<String>), StoreError> {
+        statements: &[&'static str],
+    ) -> Result<(), StoreError> {
+        for name in &run.names {
+            for statement in statements {
+                execute!(
+                    self,
+                    sqlx::query(*statement)
+                        .bind(run.tenant.uuid())
+                        .bind(name)
+                        .bind(&run.pseudonym)
+                )?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn erase_in_changes(&mut self, run: &ErasureRun) -> Result<Step, StoreError> {
         let from: i64 = run.place.parse().unwrap_or(i64::MIN);
         let (last,): (Option<i64>,) = on!(&mut self.connection, |db| {
             sqlx::query_as(LAST_CHANGE)
@@ -431,10 +458,7 @@ impl Tx {
         Ok((replaced, Some(last.to_string())))
     }
 
-    async fn erase_in_incidents(
-        &mut self,
-        run: &ErasureRun,
-    ) -> Result<(u64, Option<String>), StoreError> {
+    async fn erase_in_incidents(&mut self, run: &ErasureRun) -> Result<Step, StoreError> {
         let from: Uuid = run.place.parse().unwrap_or_default();
         let last: Option<(Uuid,)> = on!(&mut self.connection, |db| {
             sqlx::query_as(LAST_INCIDENT)
@@ -465,7 +489,7 @@ impl Tx {
         &mut self,
         run: &ErasureRun,
         resource_type: &str,
-    ) -> Result<(u64, Option<String>), StoreError> {
+    ) -> Result<Step, StoreError> {
         let from: Uuid = run.place.parse().unwrap_or_default();
         let rows: Vec<EntryRow> = on!(&mut self.connection, |db| {
             sqlx::query_as(SELECT_ENTRIES)

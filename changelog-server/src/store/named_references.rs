@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 
 use changelog_core::text::closest;
-use changelog_core::{Host, HostId, NewChange, Service, ServiceId, ViolationCode, Violations};
+use changelog_core::{
+    Host, HostId, Invalid, NewChange, Service, ServiceId, ViolationCode, Violations,
+};
 
 use super::{Database, StoreError, StoredItem, Tenant};
 
@@ -72,7 +74,15 @@ impl Database {
         pointer: &str,
     ) -> Result<T::Id, StoreError> {
         if let Ok(id) = given.parse() {
-            return Ok(id);
+            return match self.item::<T>(tenant, id).await {
+                Ok(item) => Ok(item.id()),
+                Err(StoreError::NotFound) => {
+                    let noun = T::NOUN;
+                    let message = format!("must be a {noun} of the organization, got {given:?}");
+                    Err(Invalid::one(pointer, ViolationCode::NotFound, message).into())
+                }
+                Err(error) => Err(error),
+            };
         }
         // No name has NUL, and PostgreSQL rejects it.
         let found = if given.contains('\0') {

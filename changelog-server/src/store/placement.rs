@@ -33,7 +33,6 @@ const OF_ORGANIZATIONS: &[&str] = &[
     "joined_changes",
     "rhythms",
     "retentions",
-    "erasures",
     "idempotency",
 ];
 
@@ -54,6 +53,7 @@ const OF_COORDINATOR: &[&str] = &[
     "mailboxes",
     "sign_in_failures",
     "known_browsers",
+    "erasures",
     "api_keys",
     "workloads",
     "pending_activity",

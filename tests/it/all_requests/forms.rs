@@ -120,6 +120,12 @@ impl<F: FnMut(&str)> RequestSender<'_, F> {
         }
     }
 
+    /// Ends the erasure of a member: to its end it would read everything.
+    pub(super) async fn end_erasure(&self) {
+        let end = "UPDATE erasures SET due_at = NULL WHERE organization_id = $1";
+        self.app.update_own(end).await;
+    }
+
     /// Opens an incident, and does everything with it.
     async fn send_forms_about_incidents(&mut self, fixture: &Fixture, name: &str) {
         let fields = [("title", name), ("service_id", &fixture.service)];

@@ -87,6 +87,7 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
             self.read(&path, 200, times).await;
         }
         self.end_retention_run().await;
+        self.end_erasure().await;
         self.next_round += times;
         self.assert_complete().await;
     }

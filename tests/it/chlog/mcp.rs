@@ -73,7 +73,7 @@ async fn an_agent_asks_over_standard_input(app: TestApp) {
     assert_eq!(answers[4]["error"]["code"], -32601);
     // The service has no sessions: the client of the handshake is named by the command.
     let logged = &answers[5]["result"]["structuredContent"]["changes"][0];
-    assert_eq!(logged["claimed"]["agent"], "editor");
+    assert_eq!(logged["untrusted"]["claimed"]["agent"], "editor");
 }
 
 async fn failures_are_answers(app: TestApp) {

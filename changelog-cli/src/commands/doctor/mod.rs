@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use changelog_client::{Client, ErrorKind, KeyInfo, Probe};
 use changelog_core::api_key::{is_well_formed, mask};
-use changelog_core::{CoveredSource, Host, Service, Timestamp};
+use changelog_core::{CoveredSource, Host, Scope, Service, Timestamp};
 use chrono::TimeDelta;
 use secrecy::ExposeSecret;
 
@@ -153,6 +153,8 @@ async fn coverage(app: &App, report: &mut Report) {
     let request = client.changes().around().window_minutes(1).limit(1);
     let coverage = match request.send().await {
         Ok(around) => around.coverage,
+        // A key that only records may not ask; it records nevertheless.
+        Err(error) if error.kind() == Some(ErrorKind::ScopeRequired) => return,
         Err(error) => return report.fail("coverage", &error.into()),
     };
     for gap in coverage.open_gaps() {
@@ -355,6 +357,7 @@ async fn key(app: &App, report: &mut Report) {
                 format!("organization {organization}, plan {}", known.plan),
             );
             expiry(&known, time::now(), report);
+            scopes(&known, report);
         }
         Err(error) => {
             let check = match error.kind() {
@@ -364,6 +367,20 @@ async fn key(app: &App, report: &mut Report) {
             let failure = Failure::from(error);
             report.fail(check, &failure);
         }
+    }
+}
+
+/// Adds the check of what the key may do.
+fn scopes(key: &KeyInfo, report: &mut Report) {
+    if !key.scopes.contains(&Scope::Record) {
+        let scopes: Vec<&str> = key.scopes.iter().map(Scope::as_str).collect();
+        let found = format!(
+            "has the scope {} only, without record",
+            scopes.join(" and ")
+        );
+        let failure = Failure::new(Exit::NotAuthorized, found)
+            .hint("use a key that may record; the dashboard has them under Settings, API keys");
+        report.fail("scopes", &failure);
     }
 }
 

@@ -124,7 +124,7 @@ fn line(incident: &Incident) -> String {
         incident
             .service
             .as_ref()
-            .map(|service| service.name.clone()),
+            .map(|service| answer::quoted(&service.name)),
     );
     words.extend(incident.environment.as_ref().map(ToString::to_string));
     let title = answer::excerpt(&incident.title, MAX_TITLE_CHARS);

@@ -21,6 +21,7 @@ use http_body_util::{BodyExt, Full};
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use serde::Deserialize;
+use serde_json::{Value, json};
 use warp::reply::Response;
 
 use self::tools::{Tools, scope_of};
@@ -36,7 +37,11 @@ const LOCAL_HOSTS: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 pub(super) async fn post(app: App, caller: Caller, mut request: Request) -> ApiResult {
     request.no_parameters()?;
     let body = request.json_body().await?;
-    require_scope(&caller, &body)?;
+    let call = match read_call(&body) {
+        Ok(call) => call,
+        Err((code, message)) => return refuse(code, message),
+    };
+    require_scope(&caller, call)?;
     let mut message = http::Request::new(Full::new(body));
     *message.method_mut() = Method::POST;
     *message.headers_mut() = std::mem::take(&mut request.headers);
@@ -107,6 +112,7 @@ fn foreign() -> ApiError {
 /// A message, as far as it says which tool is called.
 #[derive(Deserialize)]
 struct Call {
+    #[serde(default)]
     method: String,
     #[serde(default)]
     params: Params,
@@ -115,17 +121,57 @@ struct Call {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Params {
-    name: Option<String>,
+    name: Option<Value>,
+    arguments: Option<Value>,
+}
+
+/// The codes of JSON-RPC for what is not JSON, no request, or has the wrong parameters.
+const PARSE_ERROR: i32 = -32_700;
+const INVALID_REQUEST: i32 = -32_600;
+const INVALID_PARAMS: i32 = -32_602;
+
+/// Reads which tool a message calls, if any: what `rmcp` would answer by another status, or as
+/// an unknown method, is refused with the code and the text of the error.
+fn read_call(body: &[u8]) -> Result<Call, (i32, &'static str)> {
+    let value: Value =
+        serde_json::from_slice(body).map_err(|_| (PARSE_ERROR, "the body is not JSON"))?;
+    if !value.is_object() {
+        return Err((INVALID_REQUEST, "the body must be one JSON-RPC message"));
+    }
+    let call: Call = serde_json::from_value(value).map_err(|_| {
+        (
+            INVALID_REQUEST,
+            "method must be a string and params an object",
+        )
+    })?;
+    if call.method == "tools/call" {
+        if !call.params.name.as_ref().is_some_and(Value::is_string) {
+            return Err((INVALID_PARAMS, "params.name must be the name of a tool"));
+        }
+        if !call.params.arguments.as_ref().is_none_or(Value::is_object) {
+            return Err((INVALID_PARAMS, "params.arguments must be an object"));
+        }
+    }
+    Ok(call)
+}
+
+/// Answers with an error of JSON-RPC.
+fn refuse(code: i32, message: &str) -> ApiResult {
+    let answer = json!({
+        "jsonrpc": "2.0", "id": null, "error": { "code": code, "message": message },
+    });
+    let mut response = Response::new(answer.to_string().into());
+    *response.status_mut() = http::StatusCode::BAD_REQUEST;
+    let json = header::HeaderValue::from_static("application/json");
+    response.headers_mut().insert(header::CONTENT_TYPE, json);
+    Ok(response)
 }
 
 /// Refuses the call of a tool for which the key does not have the scope: clients understand
 /// the status, with `WWW-Authenticate`, better than an error in the answer.
-fn require_scope(caller: &Caller, body: &[u8]) -> Result<(), ApiError> {
-    let Ok(call) = serde_json::from_slice::<Call>(body) else {
-        return Ok(());
-    };
+fn require_scope(caller: &Caller, call: Call) -> Result<(), ApiError> {
     let name = call.params.name.filter(|_| call.method == "tools/call");
-    let Some(scope) = name.and_then(|name| scope_of(&name)) else {
+    let Some(scope) = name.as_ref().and_then(Value::as_str).and_then(scope_of) else {
         return Ok(());
     };
     caller.require(&scope).map_err(|error| {

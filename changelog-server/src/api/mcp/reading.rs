@@ -46,16 +46,13 @@ pub(super) async fn what_changed(
         "complete": around.complete,
         "coverage": coverage(&around.coverage),
     });
-    let gaps = around.coverage.gaps.len();
     let first = format!(
-        "{} changes between {} and {}; {}",
+        "{}{} changes between {} and {}; {}",
+        if around.complete { "" } else { "the last " },
         around.considered,
         around.since,
         around.at,
-        match gaps {
-            0 => "no gap in what was reported".to_owned(),
-            _ => format!("{gaps} gaps in what was reported: see coverage"),
-        }
+        what_is_known(&around.coverage),
     );
     let mut answer = Answer::new("suspects", head, &first);
     let mut shown = offset;
@@ -66,7 +63,8 @@ pub(super) async fn what_changed(
             let reasons = ranked.reasons.iter().take(MAX_REASONS);
             let reasons: Vec<String> = reasons
                 .map(|one| {
-                    let text = answer::excerpt(&one.text, MAX_TEXT_CHARS);
+                    let text = answer::quote_names(&one.text, &change);
+                    let text = answer::excerpt(&text, MAX_TEXT_CHARS);
                     format!("{text} ({:+})", one.points)
                 })
                 .collect();
@@ -91,6 +89,30 @@ pub(super) async fn what_changed(
     Ok(answer.finish(cursor))
 }
 
+/// Says what the absence of changes means.
+fn what_is_known(coverage: &Coverage) -> String {
+    let (sources, gaps) = (coverage.sources.len(), coverage.gaps.len());
+    let unknown = learning(coverage);
+    if sources == 0 {
+        return "no source reports changes: there may be others".to_owned();
+    }
+    let gaps = match gaps {
+        0 => "no gap in what was reported".to_owned(),
+        1 => "a gap in what was reported: see coverage".to_owned(),
+        _ => format!("{gaps} gaps in what was reported: see coverage"),
+    };
+    match unknown {
+        0 => gaps,
+        _ => format!("{gaps}, as far as is known: {unknown} of {sources} sources are new"),
+    }
+}
+
+/// Returns of how many sources it is not known how often they report.
+fn learning(coverage: &Coverage) -> usize {
+    let sources = coverage.sources.iter();
+    sources.filter(|one| one.expected_by.is_none()).count()
+}
+
 /// Returns what an answer says about the completeness of the log.
 fn coverage(coverage: &Coverage) -> Value {
     let gaps = coverage.gaps.iter().take(MAX_GAPS);
@@ -99,6 +121,7 @@ fn coverage(coverage: &Coverage) -> Value {
         .collect();
     json!({
         "sources": coverage.sources.len(),
+        "new_sources": learning(coverage),
         "gaps": gaps,
         "more_gaps": coverage.gaps.len().saturating_sub(MAX_GAPS),
     })
@@ -166,7 +189,7 @@ pub(super) async fn list_services(
         if let Some(about) = &service.description {
             item["untrusted"] = json!({ "description": answer::excerpt(about, MAX_TEXT_CHARS) });
         }
-        if !answer.push(item, &service.name) {
+        if !answer.push(item, &answer::quoted(&service.name)) {
             break;
         }
         last = Some(&service.name);

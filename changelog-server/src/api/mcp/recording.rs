@@ -3,8 +3,8 @@
 use changelog_core::input::from_object;
 use changelog_core::limits::{MAX_IDEMPOTENCY_KEY_CHARS, MAX_NAME_CHARS};
 use changelog_core::{
-    Change, ChangeId, ChangePatch, Host, NewChange, Service, ServiceId, Status, Timestamp,
-    ViolationCode, Violations,
+    Change, ChangeId, ChangePatch, Host, NewChange, Service, Status, Timestamp, ViolationCode,
+    Violations,
 };
 use rmcp::model::{CallToolResult, JsonObject};
 use serde_json::{Value, json};
@@ -47,18 +47,7 @@ pub(super) async fn log_change(
         }
     };
     write_times(&mut arguments, now.into())?;
-    // Names become ids in one place for all requests.
-    for (argument, id, name) in [
-        ("service", "service_id", "service_name"),
-        ("host", "host_id", "hostname"),
-    ] {
-        if let Some(given) = arguments.remove(argument) {
-            let is_id = given
-                .as_str()
-                .is_some_and(|given| given.parse::<ServiceId>().is_ok());
-            arguments.insert((if is_id { id } else { name }).to_owned(), given);
-        }
-    }
+    write_ids(tools, &mut arguments).await?;
     // As `chlog log`: what is logged without a word about its status has been done.
     let is_absent =
         |arguments: &JsonObject, name: &str| arguments.get(name).is_none_or(Value::is_null);
@@ -96,31 +85,30 @@ pub(super) async fn update_change(
     };
     let id = id.map_err(|bad| invalid("/id", &bad.message))?;
     write_times(&mut arguments, now.into())?;
+    write_ids(tools, &mut arguments).await?;
+    let patch: ChangePatch = from_object(arguments, now.into()).map_err(refused)?;
+    let change = changes::update_one(app, caller, id, &patch).await?;
+    Ok(recorded(tools, &change, "updated"))
+}
+
+/// Replaces the names of a service and a host by the ids of the API.
+async fn write_ids(tools: &Tools, arguments: &mut JsonObject) -> Result<(), ApiError> {
+    let (store, tenant) = (&tools.app.store, tools.caller.tenant);
     if let Some(given) = arguments.remove("service") {
         let id = match given.as_str() {
-            Some(name) => {
-                let id = app
-                    .store
-                    .id_named::<Service>(caller.tenant, name, "/service");
-                json!(id.await?)
-            }
+            Some(name) => json!(store.id_named::<Service>(tenant, name, "/service").await?),
             None => given,
         };
         arguments.insert("service_id".to_owned(), id);
     }
     if let Some(given) = arguments.remove("host") {
         let id = match given.as_str() {
-            Some(name) => {
-                let id = app.store.id_named::<Host>(caller.tenant, name, "/host");
-                json!(id.await?)
-            }
+            Some(name) => json!(store.id_named::<Host>(tenant, name, "/host").await?),
             None => given,
         };
         arguments.insert("host_id".to_owned(), id);
     }
-    let patch: ChangePatch = from_object(arguments, now.into()).map_err(refused)?;
-    let change = changes::update_one(app, caller, id, &patch).await?;
-    Ok(recorded(tools, &change, "updated"))
+    Ok(())
 }
 
 /// Replaces times as people write them by those of the API.

@@ -304,15 +304,14 @@ pub(crate) async fn erase(app: App, mut request: Request) -> ApiResult {
     };
     let role = &viewer.session.person.role;
     let (tenant, actor) = (viewer.tenant(), viewer.actor());
-    let mut tx = app.store.begin_for(tenant).await?;
-    let begun = tx
+    let begun = app
+        .store
         .erase_person(tenant, &actor, (role, user), also, app.now())
         .await;
     match begun {
-        Ok(_) => tx.commit().await?,
-        Err(error) => return show_problem(&app, &viewer, error).await,
+        Ok(_) => Ok(page::see_other("/settings/members?done=erased")),
+        Err(error) => show_problem(&app, &viewer, error).await,
     }
-    Ok(page::see_other("/settings/members?done=erased"))
 }
 
 /// `POST /settings/members/ID/end-sessions`
