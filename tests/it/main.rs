@@ -8,6 +8,7 @@ mod api;
 mod chlog;
 mod dashboard;
 mod deliveries;
+mod documentation;
 mod integrations;
 mod operations;
 mod sources;

@@ -116,6 +116,7 @@ CREATE TABLE sso_identities (
     created_at      bigint NOT NULL,
     PRIMARY KEY (organization_id, issuer, subject)
 );
+CREATE INDEX sso_identities_by_user ON sso_identities (user_id, organization_id);
 
 -- What works only once: the states of sign-ins and the ids of logout tokens, by their
 -- SHA-256, until they have expired.

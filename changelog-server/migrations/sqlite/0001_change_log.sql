@@ -113,6 +113,7 @@ CREATE TABLE sso_identities (
     created_at      INTEGER NOT NULL,
     PRIMARY KEY (organization_id, issuer, subject)
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX sso_identities_by_user ON sso_identities (user_id, organization_id);
 
 -- What works only once: the states of sign-ins and the ids of logout tokens, by their
 -- SHA-256, until they have expired.

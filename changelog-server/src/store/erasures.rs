@@ -58,14 +58,6 @@ const END: &str = "
 UPDATE erasures SET due_at = NULL, names = '[]'
 WHERE organization_id = $1 AND user_id = $2 AND due_at = $3";
 
-/// What names the person by the id: the organization, the id, and the pseudonym.
-const RENAME: [&str; 2] = [
-    "UPDATE pending_activity SET actor_name = $3, address = NULL
-     WHERE organization_id = $1 AND actor_id = $2",
-    "UPDATE pending_activity SET resource_label = $3
-     WHERE organization_id = $1 AND resource_id = $2",
-];
-
 /// What names those who made something: the organization, the name, and the pseudonym.
 const MADE_OF_ACCOUNTS: [&str; 4] = [
     "UPDATE api_keys SET created_by = $3 WHERE organization_id = $1 AND created_by = $2",
@@ -320,6 +312,10 @@ impl Database {
         now: DateTime<Utc>,
     ) -> Result<Option<ErasureRun>, StoreError> {
         let stage = Stage::of(run.stage);
+        if matches!(stage, Stage::Account) {
+            // The entries of the removal: they are found in the log.
+            self.move_pending_activity().await?;
+        }
         let mut tx = match stage {
             Stage::Account | Stage::End => self.begin().await?,
             _ => self.begin_for(run.tenant).await?,
@@ -379,15 +375,6 @@ impl Tx {
     /// Replaces the names in what belongs to accounts, and deletes the account.
     async fn erase_account(&mut self, run: &ErasureRun) -> Result<Step, StoreError> {
         let (organization, person) = (run.tenant.uuid(), run.person.0);
-        for statement in RENAME {
-            execute!(
-                self,
-                sqlx::query(statement)
-                    .bind(organization)
-                    .bind(person)
-                    .bind(&run.pseudonym)
-            )?;
-        }
         self.replace_makers(run, &MADE_OF_ACCOUNTS).await?;
         for statement in DELETE {
             execute!(self, sqlx::query(statement).bind(organization).bind(person))?;

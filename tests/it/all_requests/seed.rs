@@ -29,7 +29,7 @@ const FUNCTIONS: [&str; 4] = [
 
 /// 10,000 organizations, each with a person, a key and a session; fifty of them also have
 /// services, hosts and changes. PostgreSQL scans small tables, so no table is small.
-const OTHER_ORGANIZATIONS: [&str; 33] = [
+const OTHER_ORGANIZATIONS: [&str; 34] = [
     "CREATE UNLOGGED TABLE others AS
         SELECT n, id_at(1600000000000 + n, n, n * 7919) AS organization_id,
             id_at(1600000000000 + n, n, n) AS id, sha256(n::text::bytea) AS hash,
@@ -95,6 +95,8 @@ const OTHER_ORGANIZATIONS: [&str; 33] = [
         FROM others",
     "INSERT INTO retentions (organization_id, months, due_at)
         SELECT organization_id, 12, now + 99999999 FROM others",
+    "INSERT INTO erasures (organization_id, user_id, names, due_at, stage, place, replaced)
+        SELECT organization_id, id, '[]', now + 99999999, 0, '', 0 FROM others",
     "INSERT INTO sso_identities (organization_id, issuer, subject, user_id, created_at)
         SELECT organization_id, 'https://login.example.org', 'subject ' || n, id, now FROM others",
     "INSERT INTO sso_used (organization_id, token_hash, used_at)

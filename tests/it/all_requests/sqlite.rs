@@ -15,7 +15,24 @@ use super::{WRITTEN_BY_A_TIMER, prepared};
 use changelog_tests::{Engine, Server, TestApp};
 
 /// Conditions that need no index, with the reason.
-const UNINDEXED_COLUMNS: [(&str, &str, &str); 16] = [
+const UNINDEXED_COLUMNS: [(&str, &str, &str); 22] = [
+    ("api_keys", "created_by", "an organization has few keys"),
+    (
+        "connections",
+        "created_by",
+        "an organization has few connections",
+    ),
+    (
+        "invitations",
+        "invited_by",
+        "an organization has few invitations",
+    ),
+    ("sources", "created_by", "an organization has few sources"),
+    (
+        "workloads",
+        "created_by",
+        "an organization has few workload identities",
+    ),
     (
         "change_counts",
         "risk_level",
@@ -58,6 +75,11 @@ const UNINDEXED_COLUMNS: [(&str, &str, &str); 16] = [
         "it is compared with the pending deliveries of a connection",
     ),
     ("memberships", "role", "an organization has few members"),
+    (
+        "sso_identities",
+        "user_id",
+        "an organization has few members",
+    ),
     ("sessions", "organization_id", "a person has few sessions"),
     ("sessions", "method", "a person has few sessions"),
     ("sessions", "provider_sid", "a person has few sessions"),

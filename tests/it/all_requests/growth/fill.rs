@@ -51,9 +51,11 @@ const WORDS: [&str; 11] = [
 /// `TEXT(x)` (an id in JSON), `HASH(x)`, `ORG`,
 /// `OWNER`, `SERVICE`, `RECEIVER`, `SOURCE` and `NOW` are replaced; `AGE` is the current time, for a
 /// third of the rows long ago, so that they have expired.
-const PER_NOUN: [&str; 23] = [
+const PER_NOUN: [&str; 24] = [
     "organizations (id, name, plan, created_at) SELECT ID(n), 'Other', 'pro', NOW",
     "retentions (organization_id, months, due_at) SELECT ID(n), 12, NOW + 99999999",
+    "erasures (organization_id, user_id, names, due_at, stage, place, replaced)
+        SELECT ID(n), ID(n), '[]', NOW + 99999999, 0, '', 0",
     "users (id, email, email_folded, name, password_hash, created_at)
         SELECT ID(n), 'p' || n || '@example.org', 'p' || n || '@example.org', 'P', '', NOW",
     "memberships (organization_id, user_id, role, created_at) SELECT ORG, ID(n), 'member', NOW",
