@@ -15,7 +15,7 @@ fn every_test_of_a_guarantee_exists() {
         let mut files: Vec<&str> = Vec::new();
         let mut is_function_next = false;
         for quoted in row.split('`').skip(1).step_by(2) {
-            if quoted.ends_with(".rs") {
+            if Path::new(quoted).extension().is_some() {
                 if is_function_next {
                     files.clear();
                     is_function_next = false;

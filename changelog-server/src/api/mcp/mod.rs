@@ -39,7 +39,7 @@ pub(super) async fn post(app: App, caller: Caller, mut request: Request) -> ApiR
     let body = request.json_body().await?;
     let call = match read_call(&body) {
         Ok(call) => call,
-        Err((code, message)) => return refuse(code, message),
+        Err((code, message)) => return Ok(refuse(code, message)),
     };
     require_scope(&caller, call)?;
     let mut message = http::Request::new(Full::new(body));
@@ -156,7 +156,7 @@ fn read_call(body: &[u8]) -> Result<Call, (i32, &'static str)> {
 }
 
 /// Answers with an error of JSON-RPC.
-fn refuse(code: i32, message: &str) -> ApiResult {
+fn refuse(code: i32, message: &str) -> Response {
     let answer = json!({
         "jsonrpc": "2.0", "id": null, "error": { "code": code, "message": message },
     });
@@ -164,7 +164,7 @@ fn refuse(code: i32, message: &str) -> ApiResult {
     *response.status_mut() = http::StatusCode::BAD_REQUEST;
     let json = header::HeaderValue::from_static("application/json");
     response.headers_mut().insert(header::CONTENT_TYPE, json);
-    Ok(response)
+    response
 }
 
 /// Refuses the call of a tool for which the key does not have the scope: clients understand
