@@ -186,7 +186,9 @@ async fn assert_erased(app: &TestApp, person: &Person, (own, claimed): &(String,
     let incident = &key.body("/api/incidents").await["data"][0];
     assert_eq!(incident["created_by"]["name"], pseudonym.as_str());
     assert_eq!(incident["cause"]["marked_by"], pseudonym.as_str());
-    assert_contains(&owner.page("/activity").await, &pseudonym);
+    let log = owner.page("/activity").await;
+    assert_contains(&log, "erased the name of");
+    assert_contains(&log, &pseudonym);
     // What it is compared with has not changed.
     assert_eq!(app.admin(&["check"])["problems"], json!([]));
 }

@@ -159,6 +159,7 @@ fn verb(action: &Action, kind: &ResourceType, metadata: &Value) -> &'static str 
         (Action::Deleted, ResourceType::Source) => "deleted the source",
         (Action::Deleted, ResourceType::Workload) => "deleted the workload identity",
         (Action::Deleted, ResourceType::Organization) => "deleted old records of",
+        (Action::Deleted, ResourceType::Member) => "erased the name of",
         (Action::Deleted, _) => "deleted",
         (Action::Invited, _) => "invited",
         (Action::Joined, _) => "joined",
