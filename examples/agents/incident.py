@@ -102,18 +102,17 @@ def read_the_list(agent, at):
 
 
 def last_incident():
-    """Returns the last time at which the clock of this machine showed 14:20."""
-    now = datetime.datetime.now().astimezone()
-    at = now.replace(hour=14, minute=20, second=0, microsecond=0)
-    if at > now:
-        at -= datetime.timedelta(days=1)
-    return at.astimezone(datetime.timezone.utc).isoformat().replace("+00:00", "Z")
+    """Returns when the last incident of the service began: what an agent is woken with."""
+    incidents = Agent().call("list_incidents", service="payments")["incidents"]
+    if not incidents:
+        sys.exit("no incident of payments is recorded; say with --at when it broke")
+    return incidents[0]["started_at"]
 
 
 def main():
     arguments = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    arguments.add_argument("--at", default=last_incident(), help="when it broke (RFC 3339)")
-    at = arguments.parse_args().at
+    arguments.add_argument("--at", help="when it broke (RFC 3339)")
+    at = arguments.parse_args().at or last_incident()
     print(f"{'plan':<18} {'calls':>5} {'bytes':>7} {'largest':>7}  cause")
     answered = False
     for plan in [ask_what_changed, ask_for_incidents, read_the_list]:

@@ -119,7 +119,7 @@ WHERE organization_id = $1 AND id > $2 AND id <= $3
     AND (replace(document, $4, $5) <> document OR replace(suspects, $4, $5) <> suspects)";
 
 /// The members of the JSON of changes and incidents that name people as text.
-const NAMING: [&str; 2] = ["on_behalf_of", "marked_by"];
+const NAMING: [&str; 3] = ["on_behalf_of", "marked_by", "actor"];
 
 /// What one stage of a run goes through.
 enum Stage {
