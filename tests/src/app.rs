@@ -267,6 +267,18 @@ impl TestApp {
     /// Kills the service and starts it again with these flags of `serve`.
     pub async fn restart_with(&mut self, flags: &[&str]) {
         self.server.kill9();
+        // A program that another test starts at this moment has the lock of the file until it runs.
+        for _ in 0..40 {
+            match self.try_another_server(flags).await {
+                Err(error) if error.contains("another changelog-server is serving") => {
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+                started => {
+                    self.server = started_server(started);
+                    return;
+                }
+            }
+        }
         self.server = self.another_server(flags).await;
     }
 
@@ -292,15 +304,18 @@ impl TestApp {
     /// Starts another service on the same database, in a process of its own if the first
     /// one has one.
     pub async fn another_server(&self, flags: &[&str]) -> Server {
-        let server = if self.server.is_process() {
+        started_server(self.try_another_server(flags).await)
+    }
+
+    async fn try_another_server(&self, flags: &[&str]) -> Result<Server, String> {
+        if self.server.is_process() {
             let mut command = self.serve_command();
             command.args(flags);
             Server::start(command).await
         } else {
             let key = secrets_key_file(self.folder());
             Server::start_with(&self.database, flags, &key, &self.clock).await
-        };
-        server.unwrap_or_else(|error| panic!("the server does not start: {error}"))
+        }
     }
 
     /// Returns an admin command for this database.
@@ -438,4 +453,8 @@ fn create_organization(folder: &Path, database: &str, name: &str, owner: &str) -
         key_id: text(&key["id"]),
         key: text(&key["key"]),
     }
+}
+
+fn started_server(started: Result<Server, String>) -> Server {
+    started.unwrap_or_else(|error| panic!("the server does not start: {error}"))
 }

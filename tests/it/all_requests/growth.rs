@@ -34,7 +34,7 @@ const POSTGRES_FLOOR: f64 = 300.0;
 
 /// Why the cost of statements is limited by a number that the small database is below, and
 /// parts of these statements.
-const LIMITED: [(&str, &[&str]); 3] = [
+const LIMITED: [(&str, &[&str]); 4] = [
     (
         "the last 20,000 entries of the activity log",
         &[" LIMIT 20000) AS searched", " OFFSET ?) AS searched"],
@@ -46,6 +46,22 @@ const LIMITED: [(&str, &[&str]); 3] = [
     (
         "200 planned changes",
         &[" AND status = 'planned' AND scheduled_for IS NOT NULL "],
+    ),
+    (
+        "500 rows of a step that erases a person, or as many as a quota allows; how far the steps \
+         come depends on the time",
+        &[
+            "metadata, address FROM activity WHERE organization_id = ? AND resource_type = ? AND id >",
+            "SELECT max(sort_key) FROM (SELECT sort_key FROM changes ",
+            "UPDATE changes SET document = replace(",
+            "SELECT id FROM (SELECT id FROM incidents ",
+            "UPDATE incidents SET document = replace(",
+            " SET created_by = ? WHERE organization_id = ? AND created_by = ",
+            " SET invited_by = ? WHERE organization_id = ? AND invited_by = ",
+            "DELETE FROM sso_identities WHERE organization_id = ? AND user_id = ",
+            "DELETE FROM invitations WHERE organization_id = ? AND email_folded = (",
+            "DELETE FROM users WHERE id = ",
+        ],
     ),
 ];
 

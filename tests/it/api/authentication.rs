@@ -139,7 +139,9 @@ async fn every_invalid_key_gets_the_same_response(app: TestApp) {
         if what == "bearer" {
             // What the client sent, not what the service knows, explains this one.
             let detail = text(&problem["detail"]);
-            let common = detail.strip_suffix("; Authorization is not read");
+            let common = detail.strip_suffix(
+                "; the header authorization has no token of a pipeline that can be read",
+            );
             problem["detail"] = common.expect("an explanation").into();
         }
         bodies.push((what, problem, answer.header("www-authenticate").to_owned()));
