@@ -22,8 +22,8 @@ const LEASE: TimeDelta = TimeDelta::minutes(2);
 /// The rows that one step reads.
 const ROWS_PER_STEP: i64 = 500;
 
-/// The account, if it is or was one of the organization, or one that nobody has any more and by
-/// which somebody has acted here ($3 is 1).
+/// The account, if it belongs or belonged to the organization. An account without any membership
+/// counts only if it appears in the organization's activity log ($3 is 1).
 const SELECT_ACCOUNT: &str = "
 SELECT u.name, u.email FROM users u WHERE u.id = $2 AND (u.vouched_by = $1
     OR EXISTS (SELECT 1 FROM memberships m WHERE m.user_id = u.id AND m.organization_id = $1)

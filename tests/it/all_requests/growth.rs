@@ -48,19 +48,13 @@ const LIMITED: [(&str, &[&str]); 4] = [
         &[" AND status = 'planned' AND scheduled_for IS NOT NULL "],
     ),
     (
-        "500 rows of a step that erases a person, or as many as a quota allows; how far the steps \
-         come depends on the time",
+        "500 rows of a step that erases a person; how many steps run depends on the time",
         &[
             "metadata, address FROM activity WHERE organization_id = ? AND resource_type = ? AND id >",
             "SELECT max(sort_key) FROM (SELECT sort_key FROM changes ",
             "UPDATE changes SET document = replace(",
             "SELECT id FROM (SELECT id FROM incidents ",
             "UPDATE incidents SET document = replace(",
-            " SET created_by = ? WHERE organization_id = ? AND created_by = ",
-            " SET invited_by = ? WHERE organization_id = ? AND invited_by = ",
-            "DELETE FROM sso_identities WHERE organization_id = ? AND user_id = ",
-            "DELETE FROM invitations WHERE organization_id = ? AND email_folded = (",
-            "DELETE FROM users WHERE id = ",
         ],
     ),
 ];

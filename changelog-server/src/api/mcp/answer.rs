@@ -123,7 +123,7 @@ pub(super) fn line(change: &Change) -> String {
     words.join(", ")
 }
 
-/// Returns a text that others wrote, shortened and in quotation marks.
+/// Shortens a text written by others and puts it in quotation marks.
 pub(super) fn quoted(text: &str) -> String {
     json!(excerpt(text, MAX_TAG_CHARS)).to_string()
 }
