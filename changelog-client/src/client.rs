@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime};
 use std::{env, fmt, fs};
 
-use changelog_core::{Health, KeyInfo, Named};
+use changelog_core::{Agent, Health, KeyInfo, Named};
 use http::header::DATE;
 use http::{HeaderValue, StatusCode};
 use reqwest::redirect;
@@ -197,6 +197,7 @@ pub struct ClientBuilder {
     api_key: Option<SecretString>,
     id_token: Option<IdTokenSource>,
     http: Option<reqwest::Client>,
+    agent: Option<Agent>,
     /// PEM.
     root_certificates: Vec<u8>,
     user_agent: String,
@@ -213,6 +214,7 @@ impl Default for ClientBuilder {
             api_key: None,
             id_token: None,
             http: None,
+            agent: None,
             root_certificates: Vec::new(),
             user_agent: concat!("changelog-client/", env!("CARGO_PKG_VERSION")).to_owned(),
             connect_timeout: DEFAULT_CONNECT_TIMEOUT,
@@ -272,6 +274,13 @@ impl ClientBuilder {
     /// none can be had.
     pub fn id_token(mut self, source: IdTokenSource) -> Self {
         self.id_token = Some(source);
+        self
+    }
+
+    /// Names the automation that sends the requests: the activity log shows it as a claim. A
+    /// new change names its own.
+    pub fn agent(mut self, agent: Agent) -> Self {
+        self.agent = Some(agent);
         self
     }
 
@@ -353,6 +362,7 @@ impl ClientBuilder {
             is_token_refused: AtomicBool::new(false),
             base_url,
             api_key,
+            agent: self.agent.as_ref().map(agent_header).transpose()?,
             attempt_timeout: self.attempt_timeout,
             total_timeout: self.total_timeout,
             retry: self.retry,
@@ -364,6 +374,12 @@ impl ClientBuilder {
             },
         })
     }
+}
+
+/// Returns an agent as a header value.
+pub(crate) fn agent_header(agent: &Agent) -> Result<HeaderValue, Error> {
+    HeaderValue::from_bytes(agent.to_string().as_bytes())
+        .map_err(|_| Error::Builder("the agent contains control characters".to_owned()))
 }
 
 /// Returns the API key as a header value that `Debug` does not show.

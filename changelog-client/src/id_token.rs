@@ -85,6 +85,16 @@ impl IdTokenSource {
         }
     }
 
+    /// Returns what the token claims, as [`claims_of`] does; `None` if the CI system must be
+    /// asked for a token.
+    pub fn claims(&self) -> Option<serde_json::Map<String, serde_json::Value>> {
+        match self {
+            Self::Token(token) => claims_of(token.expose_secret()),
+            Self::File(path) => claims_of(fs::read_to_string(path).ok()?.trim()),
+            Self::GithubActions { .. } => None,
+        }
+    }
+
     /// Returns a token for an audience, which the CI system chooses itself unless it is GitHub
     /// Actions.
     ///

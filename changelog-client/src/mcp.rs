@@ -1,9 +1,10 @@
 //! Messages of the Model Context Protocol, which are passed on to the service.
 
+use changelog_core::Agent;
 use http::Method;
 use serde_json::Value;
 
-use crate::client::Client;
+use crate::client::{Client, agent_header};
 use crate::error::Error;
 use crate::mode::Mode;
 use crate::request::{ApiRequest, McpHeaders};
@@ -13,7 +14,14 @@ impl<M: Mode> Client<M> {
     /// answer in JSON-RPC: a result, or an error of the protocol.
     ///
     /// `version` is the revision of the protocol; none for `initialize`, which agrees on one.
-    pub fn mcp(&self, message: &Value, version: Option<&str>) -> M::Response<Value> {
+    /// `agent` acts, if it is not the one of the client.
+    pub fn mcp(
+        &self,
+        message: &Value,
+        version: Option<&str>,
+        agent: Option<&Agent>,
+    ) -> M::Response<Value> {
+        let agent = agent.map(agent_header).transpose();
         let text = |pointer| message.pointer(pointer).and_then(Value::as_str);
         let headers = McpHeaders {
             version: version.map(str::to_owned),
@@ -23,6 +31,7 @@ impl<M: Mode> Client<M> {
         let request = ApiRequest::raw(Method::POST, Vec::new()).json(message);
         self.sender().run(|transport| async move {
             let request = ApiRequest {
+                agent: agent?,
                 mcp: Some(headers),
                 ..request?
             };

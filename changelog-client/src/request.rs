@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use changelog_core::limits::MAX_IDEMPOTENCY_KEY_CHARS;
-use http::Method;
+use http::{HeaderValue, Method};
 use serde::Serialize;
 
 use crate::error::Error;
@@ -28,6 +28,8 @@ pub(crate) struct ApiRequest {
     pub(crate) last_event_id: Option<String>,
     pub(crate) preference: Option<&'static str>,
     pub(crate) needs_api_key: bool,
+    /// The automation that acts, if it is not the one of the client.
+    pub(crate) agent: Option<HeaderValue>,
     /// For a message of the Model Context Protocol, which goes to another path.
     pub(crate) mcp: Option<McpHeaders>,
 }
@@ -52,6 +54,7 @@ impl ApiRequest {
             last_event_id: None,
             preference: None,
             needs_api_key: true,
+            agent: None,
             mcp: None,
         }
     }

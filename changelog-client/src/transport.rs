@@ -41,6 +41,8 @@ pub(crate) struct Settings {
     pub(crate) base_url: BaseUrl,
     /// Marked as sensitive, so that `Debug` does not show it.
     pub(crate) api_key: Option<HeaderValue>,
+    /// The automation that sends the requests.
+    pub(crate) agent: Option<HeaderValue>,
     /// The token of a pipeline's job, which is sent instead of the key.
     pub(crate) id_token: Option<IdToken>,
     /// Whether the service has not accepted the token, so that the key is sent.
@@ -258,6 +260,9 @@ impl Transport {
             .http
             .request(request.method.clone(), url)
             .header(ACCEPT, accept);
+        if let Some(agent) = request.agent.as_ref().or(settings.agent.as_ref()) {
+            builder = builder.header(headers::AGENT, agent);
+        }
         if let Some(key) = &request.idempotency_key {
             builder = builder.header(headers::IDEMPOTENCY_KEY, key);
         }

@@ -19,6 +19,8 @@ pub const API_KEY_ACTOR: &str = "__api_key__";
 pub const OPERATOR: &str = "Operator";
 /// The name under which the service itself is recorded.
 pub const SERVICE: &str = "Change log";
+/// The member of an entry's metadata with the name of the automation that acted, as it claims.
+pub const AGENT: &str = "agent";
 /// What the name of an API key follows in the activity log.
 pub const API_KEY_PREFIX: &str = "API key: ";
 /// What the name of a pipeline follows in the activity log.

@@ -65,9 +65,9 @@ impl AgentClient {
         match self {
             Self::Claude => claude(server),
             Self::Codex => codex(server),
-            Self::Vscode => pretty(&json!({ "servers": { NAME: entry(server, true) } })),
+            Self::Vscode => vscode(server),
             Self::Cursor | Self::Unknown(_) => {
-                pretty(&json!({ "mcpServers": { NAME: entry(server, false) } }))
+                pretty(&json!({ "mcpServers": { NAME: entry(server) } }))
             }
         }
     }
@@ -87,20 +87,38 @@ fn arguments(options: &[String]) -> Vec<&str> {
     ["mcp"].into_iter().chain(options).collect()
 }
 
-fn entry(server: ToolServer<'_>, with_type: bool) -> Value {
+fn entry(server: ToolServer<'_>) -> Value {
     match server {
         ToolServer::Command(options) => json!({ "command": "chlog", "args": arguments(options) }),
-        ToolServer::Service { url, key } => {
-            let mut entry = json!({
-                "url": address(url),
-                "headers": { "Authorization": format!("Bearer {key}") },
-            });
-            if with_type {
-                entry["type"] = json!("http");
-            }
-            entry
-        }
+        ToolServer::Service { url, key } => json!({
+            "url": address(url),
+            "headers": { "Authorization": format!("Bearer {key}") },
+        }),
     }
+}
+
+/// Its file belongs to a folder that others may get: the program asks for the key once, and
+/// keeps it in its own store of secrets.
+fn vscode(server: ToolServer<'_>) -> String {
+    const INPUT: &str = "changelog-key";
+    let ToolServer::Service { url, .. } = server else {
+        return pretty(&json!({ "servers": { NAME: entry(server) } }));
+    };
+    pretty(&json!({
+        "inputs": [{
+            "type": "promptString",
+            "id": INPUT,
+            "description": "API key of the change log",
+            "password": true,
+        }],
+        "servers": {
+            NAME: {
+                "type": "http",
+                "url": address(url),
+                "headers": { "Authorization": format!("Bearer ${{input:{INPUT}}}") },
+            },
+        },
+    }))
 }
 
 fn claude(server: ToolServer<'_>) -> String {
@@ -150,7 +168,8 @@ mod tests {
                 direct.contains("https://changes.example.com/mcp"),
                 "{direct}"
             );
-            assert!(direct.contains("chlog_key"), "{direct}");
+            let has_key = !matches!(client, AgentClient::Vscode);
+            assert_eq!(direct.contains("chlog_key"), has_key, "{direct}");
             let started = client.config(ToolServer::Command(&[
                 "--profile".to_owned(),
                 "work".to_owned(),

@@ -30,7 +30,7 @@ use crate::time::Timestamp;
 use crate::wire_enum::wire_enum;
 use crate::workload::VerifiedRun;
 
-pub use agent::{Agent, AgentMode};
+pub use agent::{Agent, AgentMode, acted};
 pub use author::{Author, AuthorType};
 pub use cursor::ChangeCursor;
 pub use event::{ChangeEvent, ChangeUpdate, StreamFilter};
@@ -247,6 +247,18 @@ impl Change {
     pub fn is_verified_actor(&self, name: &str) -> bool {
         let run = self.verified_run();
         run.is_some_and(|run| run.actor.as_deref() == Some(name))
+    }
+
+    /// Returns which agent made the change, for whom, and what of it is only claimed; `None` if
+    /// it names none.
+    pub fn acted(&self) -> Option<String> {
+        let agent = &self.agent.as_ref()?.name;
+        let person = self.on_behalf_of.as_deref();
+        let verified = person.filter(|person| self.is_verified_actor(person));
+        Some(match verified {
+            Some(person) => acted(&format!("{agent} (claimed)"), Some(person)),
+            None => format!("{} (claimed)", acted(agent, person)),
+        })
     }
 
     /// Returns the place of the change in lists, to continue after it.

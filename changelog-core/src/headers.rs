@@ -2,6 +2,9 @@
 
 /// Chooses the organization of a token that fits workload identities of several.
 pub const ORGANIZATION_ID: &str = "x-organization-id";
+/// The request header that names the automation that calls, as `NAME` or `NAME:MODE`: a claim,
+/// which the activity log keeps.
+pub const AGENT: &str = "changelog-agent";
 /// The request header that carries the API key.
 pub const API_KEY: &str = "x-api-key";
 /// The request header that names a create, so that it can be repeated safely.

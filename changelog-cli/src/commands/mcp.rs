@@ -5,7 +5,7 @@
 use std::io::{self, BufRead, Read, Write};
 
 use changelog_client::Client;
-use changelog_core::{AgentClient, ToolServer};
+use changelog_core::{Agent, AgentClient, ToolServer};
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -55,7 +55,7 @@ pub(crate) async fn run(app: &mut App, args: McpArgs) -> Outcome {
     note("serving the tools of the change log on standard input and output");
     let mut version = None;
     let mut agent = match agent::recognized(context::is_ci()) {
-        Some(Recognized::Agent(agent, _)) => Caller::Known(json!(agent)),
+        Some(Recognized::Agent(agent, _)) => Caller::Known(agent),
         Some(Recognized::Off) => Caller::Unnamed,
         None => Caller::Unknown,
     };
@@ -76,7 +76,7 @@ pub(crate) async fn run(app: &mut App, args: McpArgs) -> Outcome {
             Ok(mut message) => {
                 agent.meet(&message);
                 agent.sign(&mut message);
-                answer(&client, &message, &mut version).await
+                answer(&client, &message, agent.named(), &mut version).await
             }
             Err(error) => Some(refusal(&Value::Null, PARSE_ERROR, &error.to_string())),
         };
@@ -112,7 +112,7 @@ fn options(app: &App) -> Vec<String> {
 /// Who calls the tools, as changes name it.
 enum Caller {
     /// The agent of the environment, or the client that introduced itself.
-    Known(Value),
+    Known(Agent),
     /// Nobody has introduced itself yet.
     Unknown,
     /// Changes name none.
@@ -123,9 +123,19 @@ impl Caller {
     /// Notes the name of the client in a handshake: the service sees each request alone.
     fn meet(&mut self, message: &Value) {
         let name = message.pointer("/params/clientInfo/name");
-        if let (Self::Unknown, true, Some(name)) = (&self, message["method"] == "initialize", name)
-        {
-            *self = Self::Known(json!({ "name": name }));
+        if let (Self::Unknown, true, Some(Ok(agent))) = (
+            &self,
+            message["method"] == "initialize",
+            name.and_then(Value::as_str).map(Agent::named),
+        ) {
+            *self = Self::Known(agent);
+        }
+    }
+
+    fn named(&self) -> Option<&Agent> {
+        match self {
+            Self::Known(agent) => Some(agent),
+            Self::Unknown | Self::Unnamed => None,
         }
     }
 
@@ -146,7 +156,7 @@ impl Caller {
         if let (true, Some(Value::Object(arguments))) = (logs, arguments) {
             let given = arguments.entry("agent").or_insert(Value::Null);
             if given.is_null() {
-                given.clone_from(agent);
+                *given = json!(agent);
             }
         }
     }
@@ -176,12 +186,17 @@ fn write(answer: &Value) -> Outcome {
 
 /// Returns the answer of the service to a request. Notifications have none, and no effect: the
 /// service has no sessions.
-async fn answer(client: &Client, message: &Value, version: &mut Option<String>) -> Option<Value> {
+async fn answer(
+    client: &Client,
+    message: &Value,
+    agent: Option<&Agent>,
+    version: &mut Option<String>,
+) -> Option<Value> {
     let (id, method) = (message.get("id")?, message.get("method")?);
     let is_handshake = method == "initialize";
     let own = message.pointer(VERSION).and_then(Value::as_str);
     let agreed = version.as_deref().filter(|_| !is_handshake);
-    match client.mcp(message, own.or(agreed)).await {
+    match client.mcp(message, own.or(agreed), agent).await {
         Ok(answer) => {
             let agreed = answer.pointer("/result/protocolVersion");
             if let Some(agreed) = agreed.and_then(Value::as_str).filter(|_| is_handshake) {

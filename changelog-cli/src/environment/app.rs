@@ -12,6 +12,8 @@ use secrecy::{ExposeSecret, SecretString};
 use tokio::time::timeout;
 
 use super::config::{Config, Overrides};
+use super::context::agent::Recognized;
+use super::context::{self, agent};
 use super::credentials::{self, Credential, Credentials};
 use super::global::Global;
 use super::sourced::Sourced;
@@ -214,6 +216,9 @@ impl App {
             .user_agent(concat!("chlog/", env!("CARGO_PKG_VERSION")));
         if let Some(key) = key {
             builder = builder.api_key(key);
+        }
+        if let Some(Recognized::Agent(agent, _)) = agent::recognized(context::is_ci()) {
+            builder = builder.agent(agent);
         }
         if let Some(path) = &self.ca_file {
             let pem = fs::read(path).map_err(|error| {

@@ -9,9 +9,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use changelog_client::IdTokenSource;
+use changelog_core::VerifiedRun;
 use changelog_core::api_key::mask;
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::dirs;
 use super::sourced::Sourced;
@@ -65,9 +67,15 @@ impl Credential {
         match self {
             Self::Key(key) => key.value.expose_secret().to_owned(),
             Self::Token(source) => {
-                let names = ["GITHUB_REPOSITORY", "CI_PROJECT_PATH"];
-                let repository = names.into_iter().find_map(variable);
-                format!("{} {}", source.name(), repository.unwrap_or_default())
+                let Some(claims) = source.claims() else {
+                    let repository = variable("GITHUB_REPOSITORY").unwrap_or_default();
+                    return format!("{} {repository}", source.name());
+                };
+                // Each job has another token: the repository stays, or else the subject.
+                let issuer = claims.get("iss").and_then(Value::as_str);
+                let run = VerifiedRun::of(issuer.unwrap_or_default(), &claims);
+                let who = run.repository.or(run.subject);
+                format!("{} {}", run.issuer, who.unwrap_or_default())
             }
         }
     }

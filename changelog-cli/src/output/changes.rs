@@ -76,13 +76,7 @@ impl Record for Change {
                 Cell::of(author.map(|author| shorten(&author.name, MAX_AUTHOR_CHARS)))
             }),
             Column::new("agent", Kind::Side, |change: &Self, _| {
-                Cell::of(change.agent.as_ref().map(|agent| {
-                    let name = shorten(&agent.name, MAX_AUTHOR_CHARS);
-                    match &change.on_behalf_of {
-                        Some(person) => format!("{name} for {person}"),
-                        None => name,
-                    }
-                }))
+                Cell::of(change.acted())
             }),
             Column::new("tags", Kind::Side, |change: &Self, _| {
                 Cell::new(change.tags.join(", "))

@@ -1,6 +1,6 @@
 //! The history of a change.
 
-use changelog_core::{Action, ActorType, HistoryActor, HistoryEntry, Timestamp};
+use changelog_core::{Action, ActorType, HistoryEntry, Timestamp};
 
 use super::record::Record;
 use super::{differences, plain};
@@ -9,7 +9,7 @@ use crate::base::time::relative;
 impl Record for HistoryEntry {
     const PLURAL: &'static str = "entries";
     const COLUMNS: &'static [&'static str] = &[
-        "id", "at", "action", "by", "by_type", "by_id", "changes", "reason",
+        "id", "at", "action", "by", "by_type", "by_id", "changes", "reason", "agent",
     ];
 
     fn cells(&self) -> Vec<String> {
@@ -22,6 +22,7 @@ impl Record for HistoryEntry {
             self.by.id.map(|id| id.to_string()).unwrap_or_default(),
             differences::summary(&self.changes),
             self.reason.clone().unwrap_or_default(),
+            self.agent.clone().unwrap_or_default(),
         ]
     }
 }
@@ -30,16 +31,21 @@ impl Record for HistoryEntry {
 pub(crate) fn table(entries: &[HistoryEntry], width: Option<u16>, now: Timestamp) -> String {
     let rows = entries.iter().map(|entry| {
         let when = format!("{} ({})", entry.at, relative(entry.at, now));
-        [when, who(&entry.by), what(entry)].map(|text| plain::cell(&text))
+        [when, who(entry), what(entry)].map(|text| plain::cell(&text))
     });
     plain::draw(&["WHEN", "WHO", "WHAT"], rows, width)
 }
 
-fn who(by: &HistoryActor) -> String {
-    match by.kind {
-        ActorType::ApiKey => format!("{} (API key)", by.name),
-        ActorType::Workload => format!("{} (pipeline)", by.name),
-        _ => by.name.clone(),
+fn who(entry: &HistoryEntry) -> String {
+    let name = &entry.by.name;
+    let caller = match entry.by.kind {
+        ActorType::ApiKey => format!("{name} (API key)"),
+        ActorType::Workload => format!("{name} (pipeline)"),
+        _ => name.clone(),
+    };
+    match &entry.agent {
+        Some(agent) => format!("{caller}, {agent} (claimed)"),
+        None => caller,
     }
 }
 
@@ -69,12 +75,12 @@ mod tests {
                 "id": id, "action": "updated", "at": "2026-11-21T08:31:00.000Z",
                 "by": { "type": "person", "name": "Ada", "id": id },
                 "changes": { "status": { "from": "completed", "to": "rolled_back" } },
-                "reason": "errors\u{1b}[2J doubled",
+                "reason": "errors\u{1b}[2J doubled", "agent": null,
             },
             {
                 "id": id, "action": "created", "at": "2026-11-21T08:30:00.000Z",
                 "by": { "type": "api_key", "name": "ci", "id": id },
-                "changes": {}, "reason": null,
+                "changes": {}, "reason": null, "agent": "renovate",
             },
         ]);
         let entries: Vec<HistoryEntry> = serde_json::from_value(entries).unwrap();
@@ -83,11 +89,12 @@ mod tests {
         assert_eq!(
             lines[1],
             "2026-11-21T08:31:00.000Z (2m ago)  Ada           \
+                           \
              status completed → rolled_back; reason: errors<U+001B>[2J doubled"
         );
         assert_eq!(
             lines[2],
-            "2026-11-21T08:30:00.000Z (3m ago)  ci (API key)  created"
+            "2026-11-21T08:30:00.000Z (3m ago)  ci (API key), renovate (claimed)  created"
         );
         for entry in &entries {
             assert_eq!(entry.cells().len(), HistoryEntry::COLUMNS.len());

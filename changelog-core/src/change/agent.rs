@@ -1,5 +1,6 @@
 //! The automation that made a change, as the client claims it.
 
+use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -34,6 +35,41 @@ pub struct Agent {
     /// The run of it: an id or a URL.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::AgentRun>, required))]
     pub run: Option<String>,
+}
+
+impl Agent {
+    /// Reads `NAME` or `NAME:MODE`, and refuses a name that no change could have.
+    pub fn named(text: &str) -> Result<Self, String> {
+        let mut agent: Self = text.parse()?;
+        let mut problems = Violations::default();
+        check(&mut problems, &mut agent);
+        problems.into_result(agent).map_err(|invalid| {
+            let problems = invalid.violations.into_iter();
+            problems
+                .map(|one| one.message)
+                .collect::<Vec<_>>()
+                .join("; ")
+        })
+    }
+}
+
+/// Returns which agent acted, and for whom if that was said.
+pub fn acted(agent: &str, on_behalf_of: Option<&str>) -> String {
+    match on_behalf_of {
+        Some(person) => format!("{agent} for {person}"),
+        None => agent.to_owned(),
+    }
+}
+
+impl fmt::Display for Agent {
+    /// Writes `NAME` or `NAME:MODE`, as [`FromStr`] reads it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)?;
+        match &self.mode {
+            Some(mode) => write!(f, ":{mode}"),
+            None => Ok(()),
+        }
+    }
 }
 
 impl FromStr for Agent {

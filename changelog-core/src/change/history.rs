@@ -85,6 +85,9 @@ pub struct HistoryEntry {
         schema(required, example = "The error rate doubled.")
     )]
     pub reason: Option<String>,
+    /// The automation that acted, as it claims.
+    #[cfg_attr(feature = "openapi", schema(required, example = "renovate"))]
+    pub agent: Option<String>,
 }
 
 /// The response to `GET /api/changes/:id/history`, in `data`.

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use changelog_core::activity::API_KEY_PREFIX;
-use changelog_core::headers::{API_KEY, ORGANIZATION_ID};
+use changelog_core::headers::{AGENT, API_KEY, ORGANIZATION_ID};
 use changelog_core::{
-    ApiKeyId, Change, Incident, NewChange, Permissions, Plan, ProblemCode, Scope, Timestamp,
+    Agent, ApiKeyId, Change, Incident, NewChange, Permissions, Plan, ProblemCode, Scope, Timestamp,
     api_key,
 };
 use futures_util::future::BoxFuture;
@@ -267,6 +267,7 @@ impl App {
             token_expires_at: authenticated.claims.expires_at(),
             permissions: Arc::clone(&candidate.permissions),
             actor: Actor {
+                agent: claimed_agent(request)?,
                 trace: TraceParent::of(&request.headers),
                 ..actor
             },
@@ -330,6 +331,7 @@ impl App {
                 name: format!("{API_KEY_PREFIX}{}", owner.name),
                 address: Some(request.context.address),
                 has_receivers: owner.has_receivers,
+                agent: claimed_agent(request)?,
                 trace: TraceParent::of(&request.headers),
             },
         })
@@ -397,4 +399,22 @@ fn unauthorized(request: &Request) -> ApiError {
     let detail = format!("missing or invalid API key in the header {API_KEY}{hint}");
     ApiError::new(ProblemCode::Unauthorized, detail)
         .with_header(header::WWW_AUTHENTICATE, "ApiKey realm=\"change log\"")
+}
+/// Returns the automation that a request names as its caller.
+fn claimed_agent(request: &Request) -> Result<Option<Agent>, ApiError> {
+    let mut values = request.headers.get_all(AGENT).iter();
+    let Some(value) = values.next() else {
+        return Ok(None);
+    };
+    let mut read = || {
+        if values.next().is_some() {
+            return Err("it is there twice".to_owned());
+        }
+        let text = str::from_utf8(value.as_bytes()).map_err(|error| error.to_string())?;
+        Agent::named(text)
+    };
+    read().map(Some).map_err(|reason| {
+        let detail = format!("the header {AGENT} must be NAME or NAME:MODE: {reason}");
+        ApiError::new(ProblemCode::MalformedHeader, detail)
+    })
 }

@@ -1,7 +1,9 @@
 //! The activity log. An entry is written in the transaction of what it records, except
 //! those about [keys and members](super::pending_activity).
 
-use changelog_core::activity::{API_KEY_PREFIX, OPERATOR, PIPELINE_PREFIX, SERVICE, SOURCE_PREFIX};
+use changelog_core::activity::{
+    AGENT, API_KEY_PREFIX, OPERATOR, PIPELINE_PREFIX, SERVICE, SOURCE_PREFIX,
+};
 use changelog_core::ids::first_uuid_at;
 use changelog_core::limits::MAX_TITLE_CHARS;
 use changelog_core::{
@@ -102,9 +104,13 @@ impl<'a> NewEntry<'a> {
         tenant: Tenant,
         id: ActivityId,
         actor: &'a Actor,
-        entry: Entry<'a>,
+        mut entry: Entry<'a>,
         now: DateTime<Utc>,
     ) -> Self {
+        if let Some(agent) = &actor.agent {
+            let named = entry.metadata.entry(AGENT);
+            named.or_insert_with(|| agent.name.as_str().into());
+        }
         Self {
             tenant,
             id,

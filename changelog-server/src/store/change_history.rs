@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
+use changelog_core::activity::AGENT;
 use changelog_core::{Action, Change, ResourceType, UserId};
 use changelog_core::{ActorType, ChangeHistory, HistoryActor, HistoryEntry};
 use sqlx::types::Uuid;
@@ -118,6 +119,7 @@ fn history_entry(stored: StoredEntry) -> HistoryEntry {
         // Creations have none.
         changes: changes.unwrap_or_default(),
         reason: metadata["reason"].as_str().map(str::to_owned),
+        agent: metadata[AGENT].as_str().map(str::to_owned),
     }
 }
 

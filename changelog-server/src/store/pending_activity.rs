@@ -85,6 +85,7 @@ impl Tx {
             name: row.actor_name,
             address: row.address.and_then(|address| address.parse().ok()),
             has_receivers: false,
+            agent: None,
             trace: None,
         };
         let entry = Entry {

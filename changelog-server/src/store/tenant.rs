@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use changelog_core::activity::{API_KEY_PREFIX, OPERATOR, PIPELINE_PREFIX, SERVICE, SOURCE_PREFIX};
 use changelog_core::{
-    ApiKeyId, Author, AuthorType, OrganizationId, SourceRef, UserId, VerifiedRun, WorkloadId,
+    Agent, ApiKeyId, Author, AuthorType, OrganizationId, SourceRef, UserId, VerifiedRun, WorkloadId,
 };
 use sqlx::types::Uuid;
 
@@ -64,6 +64,8 @@ pub struct Actor {
     /// Whether receivers get the events of changes that the actor makes: `false` if the
     /// organization had none when the actor was authenticated.
     pub has_receivers: bool,
+    /// The automation that acts, as it claims.
+    pub agent: Option<Agent>,
     /// The trace that the request of the actor belongs to, which receivers are sent.
     pub trace: Option<TraceParent>,
 }
@@ -79,6 +81,7 @@ impl Actor {
             name: name.to_owned(),
             address: Some(address),
             has_receivers: false,
+            agent: None,
             trace: None,
         }
     }
@@ -150,6 +153,7 @@ impl Actor {
             name: OPERATOR.to_owned(),
             address: None,
             has_receivers: false,
+            agent: None,
             trace: None,
         }
     }

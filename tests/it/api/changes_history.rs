@@ -96,7 +96,7 @@ async fn each_move_has_who_and_when(app: TestApp) {
     for entry in entries.as_array().expect("entries") {
         assert_eq!(
             keys(entry),
-            ["action", "at", "by", "changes", "id", "reason"]
+            ["action", "agent", "at", "by", "changes", "id", "reason"]
         );
         assert_id(&entry["id"]);
         assert_time(&entry["at"]);

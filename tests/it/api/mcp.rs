@@ -503,6 +503,48 @@ async fn changes_are_recorded_and_updated_by_name(app: TestApp) {
     assert_eq!(found["change"]["status"], "rolled_back");
     let history = key.read(&format!("/api/changes/{id}/history")).await;
     assert_contains(&history.to_string(), "timeouts");
+    let entry = &history["entries"][0];
+    assert_eq!(
+        (&entry["action"], &entry["agent"]),
+        (&json!("updated"), &json!("test-agent"))
+    );
+    // A client of the API names its agent by a header.
+    let named = app.key().with("changelog-agent", "renovate:autonomous");
+    named
+        .patch(&format!("/api/changes/{id}"), json!({ "impact": "none" }))
+        .await
+        .is(200);
+    let history = key.read(&format!("/api/changes/{id}/history")).await;
+    assert_eq!(history["entries"][0]["agent"], "renovate");
+    for wrong in ["renovate:manual", "x\ty", &"x".repeat(101)] {
+        let named = app.key().with("changelog-agent", wrong);
+        let refused = named.get("/api/changes").await;
+        let problem = refused.problem(400, "malformed_header");
+        assert_contains(&problem.to_string(), "changelog-agent");
+    }
+    // A long text comes in parts.
+    let words = (0..2_000).map(|number| number.to_string());
+    let long = words.collect::<Vec<_>>().join(" ");
+    let patch = json!({ "description": long, "impact": "é".repeat(1_000) });
+    key.patch(&format!("/api/changes/{id}"), patch)
+        .await
+        .is(200);
+    let (mut description, mut impact, mut cursor) = (String::new(), String::new(), Value::Null);
+    loop {
+        let part = call(&client, "get_change", json!({ "id": id, "cursor": cursor })).await;
+        assert!(part.to_string().len() < 4_000, "{part}");
+        let untrusted = &part["change"]["untrusted"];
+        description.push_str(text(&untrusted["description"]).trim_end_matches('…'));
+        impact.push_str(text(&untrusted["impact"]).trim_end_matches('…'));
+        cursor = part["next_cursor"].clone();
+        if cursor.is_null() {
+            break;
+        }
+    }
+    assert_eq!(
+        (description.as_str(), impact),
+        (long.as_str(), "é".repeat(1_000))
+    );
     // The bounds of a key hold here, too.
     let made = app.create_key(&["--environment", "staging"]);
     let bounded = agent(&app, &text(&made["key"]));

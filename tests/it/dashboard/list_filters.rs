@@ -285,13 +285,16 @@ async fn pages_say_who_acted_for_whom(app: TestApp) {
     record_by_agents(&app, "By itself").await;
     let owner = app.browser().await;
     let list = owner.page("/changes?agent=claude-code&text=her").await;
-    assert_contains(&list, "<bdi>claude-code for ada &#60;i&#62;</bdi>");
-    assert_contains(&list, "made by claude-code for ada &#60;i&#62;, as claimed");
+    assert_contains(
+        &list,
+        "<bdi>claude-code for ada &#60;i&#62; (claimed)</bdi>",
+    );
+    assert_contains(&list, "made by claude-code for ada &#60;i&#62; (claimed)");
     let log = owner.page("/activity").await;
     assert_contains(&log, "by claude-code for ada &#60;i&#62; (claimed)");
     assert_contains(&log, "by bot &#60;b&#62; (claimed)");
     let suspects = owner.page("/around").await;
-    assert_contains(&suspects, "for <bdi>ada &#60;i&#62;</bdi> (claimed)");
+    assert_contains(&suspects, "claude-code for ada &#60;i&#62; (claimed)</bdi>");
     for (query, expected) in [("agent=claude-code", 0), ("by=unattended", 1)] {
         let list = owner.page(&format!("/changes?{query}")).await;
         let address = between(&list, "<a class=\"title\" href=\"", "\"");

@@ -39,6 +39,10 @@ async fn an_account_is_linked_by_a_verified_address_and_its_password(app: TestAp
         send(changelog_tests::form(request, &[("password", password)])).await
     };
     assert_refused(&confirm("wrong", &cookie).await, 401, "Incorrect password");
+    // The page is loaded again.
+    let reloaded = app.anonymous().request("GET", "/sso/callback?code=x");
+    let reloaded = send(reloaded.header("cookie", &cookie)).await;
+    assert_refused(&reloaded, 200, "Is this your account?");
     assert_refused(
         &confirm(&ours.password, "changelog_sso=x").await,
         400,

@@ -1,6 +1,7 @@
 //! The agent that runs the command, as the variables that coding agents set tell it.
 
 use std::path::Path;
+use std::sync::OnceLock;
 
 use changelog_core::limits::{MAX_NAME_CHARS, MAX_URL_CHARS};
 use changelog_core::{Agent, AgentMode};
@@ -12,7 +13,7 @@ use crate::base::text::without_controls;
 /// The variable that names the agent, or turns its recognition off.
 pub(crate) const VARIABLE: &str = "CHLOG_AGENT";
 /// What the variable may have to turn it off.
-const OFF: &[&str] = &["off", "0", "false", "no"];
+const OFF: &[&str] = &["off", "0", "false", "no", "none"];
 /// The name where only is known that there is an agent.
 const UNNAMED: &str = "unknown-agent";
 
@@ -25,10 +26,13 @@ pub(crate) enum Recognized {
     Agent(Agent, &'static str),
 }
 
-/// Returns what the environment of this command says.
+/// Returns what the environment of this command says. It is read once, so that a mistake in it
+/// is told once.
 pub(crate) fn recognized(in_ci: bool) -> Option<Recognized> {
+    static FOUND: OnceLock<Option<Recognized>> = OnceLock::new();
     let exists = |path: &str| Path::new(path).exists();
-    read(&|name| std::env::var(name).ok(), &exists, in_ci)
+    let found = FOUND.get_or_init(|| read(&|name| std::env::var(name).ok(), &exists, in_ci));
+    found.clone()
 }
 
 fn read(
@@ -40,8 +44,8 @@ fn read(
         if OFF.contains(&given.to_lowercase().as_str()) {
             return Some(Recognized::Off);
         }
-        match given.parse() {
-            Ok(agent) => return fitting(agent).map(|agent| Recognized::Agent(agent, VARIABLE)),
+        match Agent::named(&given) {
+            Ok(agent) => return Some(Recognized::Agent(agent, VARIABLE)),
             Err(reason) => warn(&format!("{VARIABLE} is ignored: {reason}")),
         }
     }
@@ -188,7 +192,7 @@ mod tests {
 
     #[test]
     fn recognition_can_be_turned_off() {
-        for off in ["off", "OFF", "0", " no "] {
+        for off in ["off", "OFF", "0", " no ", "None"] {
             let found = recognized(&[("CLAUDECODE", "1"), (VARIABLE, off)], false);
             assert_eq!(found, Some(Recognized::Off), "{off:?}");
         }

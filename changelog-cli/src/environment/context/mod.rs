@@ -12,8 +12,9 @@ mod ci;
 #[cfg(test)]
 mod ci_tests;
 
+use changelog_client::IdTokenSource;
 use changelog_core::limits::{MAX_EMAIL_CHARS, MAX_LINKS, MAX_TITLE_CHARS, MAX_URL_CHARS};
-use changelog_core::{Agent, Environment, Link, NewChange, Timestamp};
+use changelog_core::{Agent, Environment, Link, NewChange, Timestamp, VerifiedRun};
 use clap::Args;
 
 use agent::Recognized;
@@ -39,7 +40,7 @@ impl ContextArgs {
     /// Gathers the context, unless the flag turns it off.
     pub(crate) fn gather(self) -> Context {
         if self.no_context {
-            return Context::default();
+            return Context::of_token();
         }
         Context::gather()
     }
@@ -82,9 +83,33 @@ impl Context {
             Some(Recognized::Agent(agent, _)) => Some(agent),
             Some(Recognized::Off) | None => None,
         };
+        let found = Self::merge(run, checkout::checkout(commit.as_deref()));
+        let claimed = Self::of_token();
         Self {
             agent,
-            ..Self::merge(run, checkout::checkout(commit.as_deref()))
+            actor: found.actor.or(claimed.actor),
+            commit: found.commit.or(claimed.commit),
+            ..found
+        }
+    }
+
+    /// Returns whom and what the service takes from the id token of the job. A change that is
+    /// kept in the spool must name them itself: the token of a later run would name others.
+    fn of_token() -> Self {
+        let Some(source) = IdTokenSource::from_env() else {
+            return Self::default();
+        };
+        let (actor, commit) = if let Some(claims) = source.claims() {
+            let run = VerifiedRun::of("", &claims);
+            (run.actor, run.commit)
+        } else {
+            let run = ci::current(&|name| std::env::var(name).ok()).unwrap_or_default();
+            (run.actor, run.commit)
+        };
+        Self {
+            actor: actor.as_deref().and_then(without_controls),
+            commit: commit.and_then(|id| commit_id(&id)),
+            ..Self::default()
         }
     }
 

@@ -16,6 +16,8 @@ pub(super) const MAX_TITLE_CHARS: usize = 100;
 const MAX_TAGS: usize = 5;
 /// The limit on a tag or a name in a list, in characters.
 const MAX_TAG_CHARS: usize = 40;
+/// The limit on the run of an agent, in characters.
+const MAX_RUN_CHARS: usize = 80;
 /// The limit on the services of a change.
 const MAX_SERVICES: usize = 5;
 
@@ -188,6 +190,7 @@ fn claimed(change: &Change) -> Value {
     without_empty(json!({
         "agent": agent.map(|agent| excerpt(&agent.name, MAX_TAG_CHARS)),
         "mode": agent.and_then(|agent| agent.mode.as_ref()),
+        "run": agent.and_then(|agent| agent.run.as_deref()).map(|run| excerpt(run, MAX_RUN_CHARS)),
         "on_behalf_of": change.on_behalf_of.as_deref().map(|who| excerpt(who, MAX_TAG_CHARS)),
     }))
 }
@@ -206,27 +209,38 @@ pub(super) fn without_empty(value: Value) -> Value {
     object.into()
 }
 
-/// Returns the answer with a whole change; its long texts are cut so that it fits.
-pub(super) fn whole(change: &Change, url: &str) -> CallToolResult {
+/// Returns the answer with a whole change. Of its long texts it has what fits, from this
+/// character on; the cursor continues them.
+pub(super) fn whole(change: &Change, url: &str, from: usize) -> CallToolResult {
     let mut chars = MAX_BYTES;
     loop {
-        let (structured, text, is_cut) = whole_within(change, url, chars);
+        let (mut structured, mut text, has_more) = whole_within(change, url, from, chars);
         let size = RESERVED_BYTES + json_bytes(&structured) + json_bytes(&json!(text));
         if size <= MAX_BYTES || chars < 32 {
-            let note = if is_cut {
-                "\nlong texts are cut; the URL has them in full"
-            } else {
-                ""
-            };
-            return result(structured, text + note);
+            let cursor = has_more.then(|| (from + chars).to_string());
+            if let Some(cursor) = &cursor {
+                let _ = write!(text, "\nthe texts go on: call again with cursor {cursor:?}");
+            }
+            structured["next_cursor"] = json!(cursor);
+            return result(structured, text);
         }
         chars = chars * 3 / 4;
     }
 }
 
-/// Returns a change whose texts have at most so many characters, and whether one is cut.
-fn whole_within(change: &Change, url: &str, chars: usize) -> (Value, String, bool) {
+/// Returns a change with so many characters of its texts, and whether there are more of the
+/// long ones.
+fn whole_within(change: &Change, url: &str, from: usize, chars: usize) -> (Value, String, bool) {
     let cut = |text: &String| excerpt(text, chars);
+    let part = |text: &String| {
+        let start = text.char_indices().nth(from);
+        let rest = start.map_or("", |(start, _)| &text[start..]);
+        excerpt(rest, chars)
+    };
+    let long = [change.description.as_ref(), change.impact.as_ref()];
+    let mut long = long.into_iter().flatten();
+    let has_more = long.any(|text| text.chars().nth(from + chars).is_some());
+    let description = change.description.as_ref().map(part);
     let links = change.links.iter().take(3);
     let links: Vec<Value> = links
         .map(|link| json!({ "label": cut(&link.label), "url": cut(&link.url) }))
@@ -234,24 +248,16 @@ fn whole_within(change: &Change, url: &str, chars: usize) -> (Value, String, boo
     let tags: Vec<String> = change.tags.iter().take(20).map(cut).collect();
     let untrusted = without_empty(json!({
         "title": cut(&change.title),
-        "description": change.description.as_ref().map(cut),
-        "impact": change.impact.as_ref().map(cut),
+        "description": description,
+        "impact": change.impact.as_ref().map(part),
         "tags": tags,
         "links": links,
         "commit": change.commit.as_ref().map(cut),
         "claimed": claimed(change),
     }));
-    let texts = [
-        Some(&change.title),
-        change.description.as_ref(),
-        change.impact.as_ref(),
-    ];
-    let is_cut = texts.into_iter().flatten().any(|text| cut(text) != *text);
     let mut members = facts(change);
     members.insert("url".to_owned(), url.into());
-    members.insert("truncated".to_owned(), is_cut.into());
     members.insert("untrusted".to_owned(), untrusted);
-    let description = change.description.as_ref().map(cut);
     let text = format!(
         "{}\n{NOTICE}\nuntrusted description {}\n{url}",
         line(change),
@@ -261,7 +267,7 @@ fn whole_within(change: &Change, url: &str, chars: usize) -> (Value, String, boo
         "change": without_empty(Value::Object(members)),
         "notice": NOTICE,
     });
-    (structured, text, is_cut)
+    (structured, text, has_more)
 }
 
 /// Returns the text, shortened to the given number of characters.

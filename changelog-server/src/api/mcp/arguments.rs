@@ -113,8 +113,7 @@ impl Input for WhatChanged {
                 self.moment = Some(Timestamp::from_millis(millis));
                 self.offset = offset;
             } else {
-                let message = "must be the next_cursor of an answer";
-                problems.add("/cursor", ViolationCode::InvalidFormat, message);
+                bad_cursor(problems);
             }
         }
     }
@@ -233,14 +232,19 @@ impl SearchChanges {
 #[derive(Debug)]
 pub(super) struct GetChange {
     pub(super) id: Option<ChangeId>,
+    cursor: Option<String>,
+    /// The character from which long texts are wanted.
+    pub(super) from: u32,
 }
 
 impl Input for GetChange {
-    const FIELDS: &'static [&'static str] = &["id"];
+    const FIELDS: &'static [&'static str] = &["id", "cursor"];
 
     fn read(object: &mut ObjectReader<'_>) -> Self {
         Self {
             id: object.parsed("id"),
+            cursor: object.string("cursor"),
+            from: 0,
         }
     }
 
@@ -248,7 +252,17 @@ impl Input for GetChange {
         if self.id.is_none() {
             problems.add("/id", ViolationCode::Required, "is required");
         }
+        match self.cursor.as_deref().map(str::parse) {
+            Some(Ok(from)) => self.from = from,
+            Some(Err(_)) => bad_cursor(problems),
+            None => {}
+        }
     }
+}
+
+fn bad_cursor(problems: &mut Violations) {
+    let message = "must be the next_cursor of an answer";
+    problems.add("/cursor", ViolationCode::InvalidFormat, message);
 }
 
 /// The arguments of `list_services`.
@@ -270,8 +284,7 @@ impl Input for ListServices {
     fn check(&mut self, problems: &mut Violations, _now: Timestamp) {
         // PostgreSQL rejects NUL.
         if self.after.contains('\0') || self.after.chars().count() > MAX_NAME_CHARS {
-            let message = "must be the next_cursor of an answer";
-            problems.add("/cursor", ViolationCode::InvalidFormat, message);
+            bad_cursor(problems);
         }
     }
 }

@@ -136,7 +136,11 @@ pub(super) async fn get_change(
     let id = arguments.id.ok_or(StoreError::NotFound)?;
     let change = tools.app.store.change(tools.caller.tenant, id).await?;
     let url = format!("{}/changes/{id}", tools.app.url());
-    Ok(answer::whole(&change.parse()?, &url))
+    Ok(answer::whole(
+        &change.parse()?,
+        &url,
+        arguments.from as usize,
+    ))
 }
 
 /// Lists changes, as `GET /api/changes` does.

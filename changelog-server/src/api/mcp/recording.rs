@@ -1,7 +1,7 @@
 //! The tools that record.
 
 use changelog_core::input::from_object;
-use changelog_core::limits::{MAX_IDEMPOTENCY_KEY_CHARS, MAX_NAME_CHARS};
+use changelog_core::limits::MAX_IDEMPOTENCY_KEY_CHARS;
 use changelog_core::{
     Change, ChangeId, ChangePatch, Host, NewChange, Service, Status, Timestamp, ViolationCode,
     Violations,
@@ -25,7 +25,6 @@ const LOG_PATH: &str = "/mcp/log_change";
 pub(super) async fn log_change(
     tools: &Tools,
     mut arguments: JsonObject,
-    client: Option<String>,
 ) -> Result<CallToolResult, ApiError> {
     let (app, caller) = (&tools.app, &tools.caller);
     let now = app.now();
@@ -55,14 +54,9 @@ pub(super) async fn log_change(
         arguments.insert("status".to_owned(), Status::Completed.as_str().into());
     }
     if is_absent(&arguments, "agent")
-        && let Some(client) = client.filter(|name| !name.trim().is_empty())
+        && let Some(agent) = &caller.actor.agent
     {
-        let name: String = client
-            .chars()
-            .filter(|c| !c.is_control())
-            .take(MAX_NAME_CHARS)
-            .collect();
-        arguments.insert("agent".to_owned(), json!({ "name": name }));
+        arguments.insert("agent".to_owned(), json!(agent));
     }
     let new: NewChange = from_object(arguments, now.into()).map_err(refused)?;
     let created = changes::create_one(app, caller, new, keyed, now).await?;

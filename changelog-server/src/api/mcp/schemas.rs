@@ -51,7 +51,8 @@ pub(super) fn what_changed() -> Value {
 
 /// The arguments of `get_change`.
 pub(super) fn get_change() -> Value {
-    object(json!({ "id": text("The id of the change") }), &["id"])
+    let id = text("The id of the change");
+    object(json!({ "id": id, "cursor": cursor() }), &["id"])
 }
 
 /// The arguments of `search_changes`.
@@ -268,8 +269,12 @@ pub(super) fn incidents() -> Value {
 pub(super) fn change() -> Value {
     json!({
         "type": "object",
-        "properties": { "change": item(), "notice": { "type": "string" } },
-        "required": ["change", "notice"],
+        "properties": {
+            "change": item(),
+            "notice": { "type": "string" },
+            "next_cursor": { "type": ["string", "null"], "description": "Continues long texts" },
+        },
+        "required": ["change", "notice", "next_cursor"],
     })
 }
 

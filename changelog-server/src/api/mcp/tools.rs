@@ -4,7 +4,7 @@ use std::sync::{Arc, LazyLock};
 
 use changelog_core::limits::MAX_NAME_CHARS;
 use changelog_core::text::closest;
-use changelog_core::{Invalid, Scope, ViolationCode, Violations};
+use changelog_core::{Agent, Invalid, Scope, ViolationCode, Violations};
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData,
@@ -160,6 +160,17 @@ impl Tools {
         }
     }
 
+    /// Names the client as the automation that acts, if the request names none.
+    fn note_client(&mut self, name: &str) {
+        let name = name.chars().filter(|c| !c.is_control());
+        let name: String = name.take(MAX_NAME_CHARS).collect();
+        if self.caller.actor.agent.is_none() && !name.trim().is_empty() {
+            let (mode, run) = (None, None);
+            let caller = Arc::make_mut(&mut self.caller);
+            caller.actor.agent = Some(Agent { name, mode, run });
+        }
+    }
+
     fn offered(&self) -> impl Iterator<Item = &'static Tool> {
         let offered = TOOLS.iter().filter(|one| self.caller.may(&one.scope));
         offered.map(|one| &one.tool)
@@ -169,7 +180,6 @@ impl Tools {
         &self,
         name: &str,
         arguments: JsonObject,
-        client: Option<String>,
     ) -> Option<Result<CallToolResult, ApiError>> {
         // The client gets the same answer for a tool that does not exist.
         let tool = self.offered().find(|tool| tool.name == name)?;
@@ -182,7 +192,7 @@ impl Tools {
             "search_changes" => reading::search_changes(self, arguments).await,
             "list_services" => reading::list_services(self, arguments).await,
             "list_incidents" => incidents::list_incidents(self, arguments).await,
-            "log_change" => recording::log_change(self, arguments, client).await,
+            "log_change" => recording::log_change(self, arguments).await,
             "update_change" => recording::update_change(self, arguments).await,
             _ => return None,
         })
@@ -223,9 +233,11 @@ impl ServerHandler for Tools {
         // Without a handshake, `rmcp` knows only itself.
         let itself = Implementation::from_build_env().name;
         let client = context.client_info().map(|client| client.name);
-        let client = client.filter(|name| *name != itself);
-        let arguments = call.arguments.unwrap_or_default();
-        let called = self.call(&call.name, arguments, client);
+        let mut tools = self.clone();
+        if let Some(client) = client.filter(|name| *name != itself) {
+            tools.note_client(&client);
+        }
+        let called = tools.call(&call.name, call.arguments.unwrap_or_default());
         match called.instrument(self.span.clone()).await {
             Some(Ok(result)) => Ok(result.into()),
             Some(Err(error)) => Ok(failed(&error).into()),

@@ -1,8 +1,10 @@
 //! Rows of the activity log.
 
 use std::collections::BTreeSet;
+use std::fmt::Write;
 
-use changelog_core::activity::value_text;
+use changelog_core::activity::{AGENT, value_text};
+use changelog_core::change::acted;
 use changelog_core::{Action, ActivityId, ActorType, Outcome, ResourceType, Status, Timestamp};
 use serde_json::Value;
 
@@ -80,6 +82,7 @@ impl ActivityRow {
             }
             _ => None,
         };
+        let claimed = claimed(&entry.metadata);
         let mut row = Self {
             id: entry.id,
             at: entry.created_at,
@@ -109,11 +112,15 @@ impl ActivityRow {
             (Action::Created, _) => row.end = created(&entry.metadata),
             _ => row.details = details(&entry.metadata, zone),
         }
+        if let Some(claimed) = claimed {
+            let separator = if row.end.is_empty() { "" } else { ", " };
+            let _ = write!(row.end, "{separator}{claimed}");
+        }
         row
     }
 }
 
-/// Returns the risk and the status of a new change and who acted for whom, or the severity of an incident; empty for
+/// Returns the risk and the status of a new change, or the severity of an incident; empty for
 /// other records.
 fn created(metadata: &Value) -> String {
     if let Some(severity) = metadata["severity"].as_str() {
@@ -126,14 +133,14 @@ fn created(metadata: &Value) -> String {
         None => return String::new(),
     };
     let risk = metadata["risk_level"].as_str().unwrap_or_default();
-    let text = format!("{risk} risk, {}", format::label(status));
-    match metadata["agent"].as_str() {
-        Some(agent) => {
-            let acted = format::row::acted(agent, metadata["on_behalf_of"].as_str());
-            format!("{text}, by {acted} (claimed)")
-        }
-        None => text,
-    }
+    format!("{risk} risk, {}", format::label(status))
+}
+
+/// Returns which agent acted for whom, as the entry claims.
+fn claimed(metadata: &Value) -> Option<String> {
+    let agent = metadata[AGENT].as_str()?;
+    let acted = acted(agent, metadata["on_behalf_of"].as_str());
+    Some(format!("by {} (claimed)", format::visible(&acted)))
 }
 
 /// Returns what was done, in the past tense, with the kind of resource before its name.
@@ -210,8 +217,8 @@ fn details(metadata: &Value, zone: Zone) -> Vec<Detail> {
                     _ => vec![difference(name, &change["from"], &change["to"], zone)],
                 })
                 .collect(),
-            // The title of the cause says it.
-            ("cause_change_id", _) => Vec::new(),
+            // The title of the cause says it, and the sentence the agent.
+            ("cause_change_id" | AGENT, _) => Vec::new(),
             // It is nowhere else in full.
             ("reason", Value::String(reason)) => vec![Detail {
                 name: "reason".to_owned(),

@@ -83,13 +83,10 @@ pub(crate) fn days_running(change: &Change, now: &Timestamp) -> Option<i64> {
     (days > 0).then_some(days)
 }
 
-/// Returns which agent acted, and for whom if that was said.
-pub(crate) fn acted(agent: &str, on_behalf_of: Option<&str>) -> String {
-    let agent = super::format::visible(agent);
-    match on_behalf_of {
-        Some(person) => format!("{agent} for {}", super::format::visible(person)),
-        None => agent,
-    }
+/// Returns which agent made a change, for whom, and what of it is only claimed; `None` if
+/// none is named.
+pub(crate) fn acted(change: &Change) -> Option<String> {
+    Some(super::format::visible(&change.acted()?))
 }
 
 /// Returns whether an agent made a change without a person behind it.

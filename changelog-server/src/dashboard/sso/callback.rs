@@ -24,13 +24,17 @@ pub(in crate::dashboard) async fn callback(app: App, request: Request) -> ApiRes
     let secrets = app.integrations.secrets();
     let cookie = SSO_FLOW.read(&app, &request);
     let flow = cookie.and_then(|cookie| Flow::open(secrets, cookie, now));
-    let begun = flow.as_ref().map(|flow| (flow, &flow.step));
-    let Some((flow, Step::SignIn(begun))) = begun else {
+    let Some(flow) = flow else {
         let reason = "This sign-in was begun in another browser, or too long ago.";
         return refused(400, reason, "Open the sign-in page and begin again.", None);
     };
     let organization = organization_of(&app, flow.organization).await?;
-    let mut response = match finish(&app, &request, &organization, flow, begun).await? {
+    let begun = match &flow.step {
+        Step::SignIn(begun) => begun,
+        // The page that asks is loaded again.
+        Step::Confirm(asked) => return confirm::ask(200, &organization, &asked.email, ""),
+    };
+    let mut response = match finish(&app, &request, &organization, &flow, begun).await? {
         Finished::Ended(response) => response,
         Finished::Confirm(response) => return Ok(response),
     };

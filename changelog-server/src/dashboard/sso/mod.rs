@@ -85,9 +85,15 @@ async fn organization_of(app: &App, id: OrganizationId) -> Result<SsoOrganizatio
     let found = app.store.sso_organization(id).await?;
     let found = found.ok_or_else(not_connected)?;
     if !found.plan.includes_sso() {
+        let remedy = match found.provider {
+            Some(provider) if provider.is_required => {
+                "passwords do not work either, because the provider is required: ask your \
+                 administrator, who has the emergency access, to disconnect it or change the plan"
+            }
+            _ => "sign in with your password, or change the plan",
+        };
         let detail = format!(
-            "the {} plan does not include sign-in by an identity provider; sign in with your password, \
-             or change the plan",
+            "the {} plan does not include sign-in by an identity provider; {remedy}",
             found.plan
         );
         return Err(ApiError::new(ProblemCode::PlanRequired, detail));

@@ -1,6 +1,7 @@
 //! A change that is about to be created, with everything that can be prepared without
 //! the database, because other creates wait while it is written.
 
+use changelog_core::activity::AGENT;
 use changelog_core::ids::uuid_v7;
 use changelog_core::limits::MAX_NAME_CHARS;
 use changelog_core::{
@@ -82,7 +83,7 @@ impl Draft {
             metadata["outcome"] = json!(outcome);
         }
         if let Some(agent) = &change.agent {
-            metadata["agent"] = json!(agent.name);
+            metadata[AGENT] = json!(agent.name);
             if let Some(person) = &change.on_behalf_of {
                 metadata["on_behalf_of"] = json!(person);
             }
