@@ -287,7 +287,7 @@ async fn pages_say_who_acted_for_whom(app: TestApp) {
     let list = owner.page("/changes?agent=claude-code&text=her").await;
     assert_contains(
         &list,
-        "<bdi>claude-code for ada &#60;i&#62; (claimed)</bdi>",
+        "<bdi>claude-code for ada &#60;i&#62;</bdi> <span>claimed</span>",
     );
     assert_contains(&list, "made by claude-code for ada &#60;i&#62; (claimed)");
     let log = owner.page("/activity").await;
