@@ -55,6 +55,8 @@ wire_enum! {
         Connected = "connected",
         /// An integration was disconnected.
         Disconnected = "disconnected",
+        /// Everything of an organization was exported.
+        Exported = "exported",
         /// A user signed in.
         SignedIn = "signed_in",
     }

@@ -7,6 +7,7 @@ mod connections;
 mod demo;
 mod durability;
 mod erasure;
+mod export;
 mod late_answers;
 mod metrics;
 mod no_secrets_written;

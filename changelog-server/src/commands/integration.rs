@@ -102,7 +102,7 @@ async fn list(common: &Common, store: &Store, org: &str) -> Result<(), Failure> 
     let (tenant, _) = organization(common, store, org).await?;
     let connections = store.connections(tenant).await?;
     if common.json {
-        let all: Vec<_> = connections.iter().map(shown).collect();
+        let all: Vec<_> = connections.iter().map(Connection::to_json).collect();
         return print_json(&all);
     }
     let header = ["ID", "NAME", "KIND", "SENDS TO", "STATE"];
@@ -279,21 +279,6 @@ fn done(common: &Common, text: &str) -> Result<(), Failure> {
         return print_json(&json!({ "done": true }));
     }
     print(text)
-}
-
-fn shown(connection: &Connection) -> serde_json::Value {
-    json!({
-        "id": connection.id,
-        "name": connection.name,
-        "kind": connection.kind,
-        "address": connection.address,
-        "filter": connection.filter,
-        "created_at": connection.created_at,
-        "created_by": connection.created_by,
-        "disabled_at": connection.disabled.as_ref().map(|disabled| disabled.at),
-        "disabled_reason": connection.disabled.as_ref().map(|disabled| &disabled.reason),
-        "failing_since": connection.failing_since,
-    })
 }
 
 fn delivery_id(connection: ConnectionId, delivery: &Delivery) -> DeliveryId {

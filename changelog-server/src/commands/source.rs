@@ -98,7 +98,7 @@ async fn list(common: &Common, store: &Store, org: &str) -> Result<(), Failure> 
     let (tenant, _) = organization(common, store, org).await?;
     let sources = store.sources(tenant).await?;
     if common.json {
-        let all: Vec<_> = sources.iter().map(shown).collect();
+        let all: Vec<_> = sources.iter().map(Source::to_json).collect();
         return print_json(&all);
     }
     let header = ["ID", "NAME", "KIND", "LAST EVENT", "STATE"];
@@ -118,24 +118,6 @@ async fn list(common: &Common, store: &Store, org: &str) -> Result<(), Failure> 
         ]
     });
     print(&table(&header, rows))
-}
-
-fn shown(source: &Source) -> serde_json::Value {
-    json!({
-        "id": source.id,
-        "name": source.name,
-        "kind": source.kind,
-        "settings": source.settings,
-        "is_signed": source.secret.is_some(),
-        "created_at": source.created_at,
-        "created_by": source.created_by,
-        "disabled_at": source.disabled_at,
-        "last_event_at": source.last_event_at,
-        "refused": source.refused.as_ref().map(|refused| json!({
-            "count": refused.count, "at": refused.at, "reason": refused.reason,
-        })),
-        "confirm_url": source.confirm_url,
-    })
 }
 
 fn events(common: &Common, events: &[SourceEvent]) -> Result<(), Failure> {

@@ -1,7 +1,7 @@
 //! `changelog-server sso`
 
 use changelog_core::{Input, SsoInput, SsoRedirect, SsoRoles};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{Failure, now, open, organization, print, print_json, secret};
 use crate::clock::Clock;
@@ -119,26 +119,13 @@ async fn show(common: &Common, store: &Store, provider: &SsoProvider) -> Result<
     let redirect = setup::callback_path(id, provider.redirect);
     let roles = &provider.roles;
     if common.json {
-        let groups: Map<String, Value> = roles
-            .groups
-            .iter()
-            .map(|one| (one.group.clone(), json!(one.role)))
-            .collect();
-        return print_json(&json!({
-            "organization_id": id,
-            "issuer": provider.issuer,
-            "client_id": provider.client_id,
-            "default_role": roles.default_role,
-            "groups_claim": roles.groups_claim,
-            "groups": groups,
-            "required": provider.is_required,
-            "emergency_owner": owner,
-            "allow_insecure_issuer": provider.allows_insecure,
-            "sign_in_path": sign_in,
-            "redirect_path": redirect,
-            "backchannel_logout_path": format!("/sso/backchannel-logout/{id}"),
-            "updated_at": provider.updated_at,
-        }));
+        let mut shown = provider.to_json();
+        shown["organization_id"] = json!(id);
+        shown["emergency_owner"] = json!(owner);
+        shown["sign_in_path"] = json!(sign_in);
+        shown["redirect_path"] = json!(redirect);
+        shown["backchannel_logout_path"] = json!(format!("/sso/backchannel-logout/{id}"));
+        return print_json(&shown);
     }
     let default_role = roles.default_role.as_ref();
     let default_role = default_role.map_or("none: they are refused", |role| role.as_str());

@@ -33,7 +33,9 @@ use changelog_core::{Host, Service};
 use crate::app::App;
 use crate::web::route::{Endpoint, Routes, at, at_id, at_ids, path};
 use parts::assets;
-use settings::{api_keys, integrations, members, organization, sign_in, sources, workloads};
+use settings::{
+    api_keys, export, integrations, members, organization, sign_in, sources, workloads,
+};
 
 pub(crate) use parts::page::failure;
 
@@ -122,6 +124,7 @@ pub(crate) fn routes(app: &App, document: fn() -> &'static str) -> Routes {
             .get(organization::get)
             .post(organization::rename),
         at(path!("settings" / "organization" / "retention")).post(organization::set_retention),
+        at(path!("settings" / "organization" / "export")).post(export::export),
         at(path!("settings" / "integrations"))
             .get(integrations::list)
             .post(integrations::create),

@@ -175,6 +175,22 @@ impl TryFrom<Row> for Connection {
 }
 
 impl Connection {
+    /// Returns the connection without what is secret of its address, as JSON.
+    pub(crate) fn to_json(&self) -> serde_json::Value {
+        json!({
+            "id": self.id,
+            "name": self.name,
+            "kind": self.kind,
+            "address": self.address,
+            "filter": self.filter,
+            "created_at": self.created_at,
+            "created_by": self.created_by,
+            "disabled_at": self.disabled.as_ref().map(|disabled| disabled.at),
+            "disabled_reason": self.disabled.as_ref().map(|disabled| &disabled.reason),
+            "failing_since": self.failing_since,
+        })
+    }
+
     fn filter_json(&self) -> Result<String, StoreError> {
         serde_json::to_string(&self.filter).map_err(|error| super::changes::broken(&error))
     }

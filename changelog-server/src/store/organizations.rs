@@ -1,12 +1,15 @@
 //! Organizations and their plans.
 
 use changelog_core::{
-    NewOrganization, Organization, OrganizationId, OwnerInput, Plan, Role, Timestamp, User,
+    Action, NewOrganization, Organization, OrganizationId, OwnerInput, Plan, ResourceType, Role,
+    Timestamp, User,
 };
 use chrono::{DateTime, Utc};
+use serde_json::{Map, Value};
 use sqlx::FromRow;
 use sqlx::types::{Text, Uuid};
 
+use super::activity::Entry;
 use super::engine::{execute, read};
 use super::{Actor, Database, StoreError, Tenant, Tx, new_id};
 
@@ -146,6 +149,36 @@ impl Tx {
         )?;
         self.delete_setup_token().await?;
         Ok((Tenant(organization.id), organization))
+    }
+
+    /// Records that everything of an organization was exported.
+    pub async fn record_export(
+        &mut self,
+        tenant: Tenant,
+        actor: &Actor,
+        name: &str,
+        now: DateTime<Utc>,
+    ) -> Result<(), StoreError> {
+        let what = (Action::Exported, name, Map::new());
+        self.record_of_organization(tenant, actor, what, now).await
+    }
+
+    /// Records what was done to an organization as a whole.
+    pub(super) async fn record_of_organization(
+        &mut self,
+        tenant: Tenant,
+        actor: &Actor,
+        (action, label, metadata): (Action, &str, Map<String, Value>),
+        now: DateTime<Utc>,
+    ) -> Result<(), StoreError> {
+        let entry = Entry {
+            action,
+            resource_type: ResourceType::Organization,
+            resource_id: tenant.uuid(),
+            label,
+            metadata,
+        };
+        self.record(tenant, actor, entry, now).await
     }
 
     /// Renames an organization. This is not recorded.

@@ -8,11 +8,11 @@
 use changelog_core::ids::first_uuid_at;
 use changelog_core::{Action, ChangeFilter, ResourceType, RetentionMonths, Status, Timestamp};
 use chrono::{DateTime, TimeDelta, Utc};
-use serde_json::{Map, Value, json};
+use serde_json::json;
 use sqlx::FromRow;
 use sqlx::types::Uuid;
 
-use super::activity::{Entry, changed};
+use super::activity::changed;
 use super::changes::broken;
 use super::engine::{execute, on, read};
 use super::{Actor, Database, Store, StoreError, Tenant, Tx};
@@ -321,23 +321,6 @@ impl Tx {
         self.record_of_organization(tenant, actor, (Action::Updated, name, metadata), now)
             .await?;
         Ok(after)
-    }
-
-    async fn record_of_organization(
-        &mut self,
-        tenant: Tenant,
-        actor: &Actor,
-        (action, label, metadata): (Action, &str, Map<String, Value>),
-        now: DateTime<Utc>,
-    ) -> Result<(), StoreError> {
-        let entry = Entry {
-            action,
-            resource_type: ResourceType::Organization,
-            resource_id: tenant.uuid(),
-            label,
-            metadata,
-        };
-        self.record(tenant, actor, entry, now).await
     }
 
     /// Deletes what is older than the cutoff, of one kind, and returns the numbers of changes,

@@ -141,6 +141,25 @@ struct Row {
 }
 
 impl Source {
+    /// Returns the source without its address and its secret, as JSON.
+    pub(crate) fn to_json(&self) -> serde_json::Value {
+        json!({
+            "id": self.id,
+            "name": self.name,
+            "kind": self.kind,
+            "settings": self.settings,
+            "is_signed": self.secret.is_some(),
+            "created_at": self.created_at,
+            "created_by": self.created_by,
+            "disabled_at": self.disabled_at,
+            "last_event_at": self.last_event_at,
+            "refused": self.refused.as_ref().map(|refused| json!({
+                "count": refused.count, "at": refused.at, "reason": refused.reason,
+            })),
+            "confirm_url": self.confirm_url,
+        })
+    }
+
     fn of(tenant: Tenant, row: Row) -> Result<Self, StoreError> {
         let settings = serde_json::from_str(&row.settings);
         Ok(Self {

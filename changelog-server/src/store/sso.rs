@@ -145,6 +145,24 @@ struct OrganizationRow {
 }
 
 impl SsoProvider {
+    /// Returns the provider without its secret, as JSON.
+    pub(crate) fn to_json(&self) -> Value {
+        let groups = self.roles.groups.iter();
+        let groups: Map<String, Value> = groups
+            .map(|one| (one.group.clone(), json!(one.role)))
+            .collect();
+        json!({
+            "issuer": self.issuer,
+            "client_id": self.client_id,
+            "default_role": self.roles.default_role,
+            "groups_claim": self.roles.groups_claim,
+            "groups": groups,
+            "required": self.is_required,
+            "allow_insecure_issuer": self.allows_insecure,
+            "updated_at": self.updated_at,
+        })
+    }
+
     fn of(tenant: Tenant, row: Row) -> Result<Self, StoreError> {
         let groups = serde_json::from_str(&row.group_roles);
         Ok(Self {

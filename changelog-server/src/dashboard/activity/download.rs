@@ -54,12 +54,22 @@ pub(in crate::dashboard) async fn as_csv(app: App, request: Request) -> ApiResul
 
 /// `GET /activity.ndjson`
 pub(in crate::dashboard) async fn as_ndjson(app: App, request: Request) -> ApiResult {
-    let line = |entry: StoredEntry| {
-        let mut line = serde_json::to_vec(&fields(&entry)).unwrap_or_default();
-        line.push(b'\n');
-        line
-    };
     download(app, request, "ndjson", Vec::new(), line).await
+}
+
+/// Reads the matching entries as lines of JSON, the newest first.
+pub(in crate::dashboard) fn lines(
+    app: App,
+    tenant: Tenant,
+    search: ActivitySearch,
+) -> impl Stream<Item = Result<Bytes, StoreError>> + Send + 'static {
+    chunks(app, tenant, search, Vec::new(), line)
+}
+
+fn line(entry: StoredEntry) -> Vec<u8> {
+    let mut line = serde_json::to_vec(&fields(&entry)).unwrap_or_default();
+    line.push(b'\n');
+    line
 }
 
 /// Returns the fields of an entry by the names of the columns.

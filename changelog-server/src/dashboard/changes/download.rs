@@ -34,12 +34,22 @@ pub(in crate::dashboard) async fn as_csv(app: App, request: Request) -> ApiResul
 
 /// `GET /changes.ndjson`
 pub(in crate::dashboard) async fn as_ndjson(app: App, request: Request) -> ApiResult {
-    let line = |change: Change| {
-        let mut line = serde_json::to_vec(&change).unwrap_or_default();
-        line.push(b'\n');
-        line
-    };
     download(app, request, "ndjson", Vec::new(), line).await
+}
+
+/// Reads the matching changes as lines of JSON, the newest first.
+pub(in crate::dashboard) fn lines(
+    app: App,
+    tenant: Tenant,
+    filter: ChangeFilter,
+) -> impl Stream<Item = Result<Bytes, StoreError>> + Send + 'static {
+    chunks(app, tenant, filter, Vec::new(), line)
+}
+
+fn line(change: Change) -> Vec<u8> {
+    let mut line = serde_json::to_vec(&change).unwrap_or_default();
+    line.push(b'\n');
+    line
 }
 
 async fn download(

@@ -194,6 +194,7 @@ fn verb(action: &Action, kind: &ResourceType, metadata: &Value) -> &'static str 
         (Action::Stopped, ResourceType::Subscription) => "stopped the subscription to",
         (Action::Started, _) => "started",
         (Action::Stopped, _) => "stopped",
+        (Action::Exported, _) => "exported everything of",
         (Action::Connected, _) => "connected the integration",
         (Action::Disconnected, _) => "disconnected the integration",
         _ => "changed",

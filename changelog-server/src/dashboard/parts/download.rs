@@ -17,7 +17,7 @@ pub(crate) const OVERLOAD_RETRIES: usize = 10;
 /// Without it, Excel takes UTF-8 for another encoding.
 pub(crate) const BYTE_ORDER_MARK: &str = "\u{feff}";
 
-/// Returns a file `NAME-DAY.EXTENSION`, `csv` or `ndjson`, that is read while it is sent.
+/// Returns a file `NAME-DAY.EXTENSION`, `csv`, `ndjson` or `zip`, that is read while it is sent.
 pub(crate) fn attachment(
     viewer: &Viewer,
     name: &str,
@@ -26,6 +26,7 @@ pub(crate) fn attachment(
 ) -> Response {
     let media_type = match extension {
         "csv" => "text/csv; charset=utf-8",
+        "zip" => "application/zip",
         _ => "application/x-ndjson",
     };
     let mut response = reply::streamed(media_type, chunks);

@@ -1,6 +1,7 @@
 //! `/settings`: API keys, workload identities, members, integrations, sources and the organization.
 
 pub(super) mod api_keys;
+pub(super) mod export;
 pub(super) mod integrations;
 pub(super) mod members;
 pub(super) mod organization;
