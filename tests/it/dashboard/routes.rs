@@ -192,6 +192,7 @@ impl Route {
             | "/settings/members/{id}/end-sessions"
             | "/settings/sign-in/remove"
             | "/settings/sign-in/seen"
+            | "/settings/organization/export"
             | "/account/end-other-sessions"
             | "/sign-out" => vec![],
             other => panic!("no fields for {other}; add them here"),
