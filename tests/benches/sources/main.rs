@@ -1,7 +1,7 @@
 //! What arrives at sources, in two tables.
 //!
 //! A flood from one source: how many events a second are stored and read, and what it costs
-//! another organization, whose client gets one change all the time. Each round sends
+//! another organization, whose client gets one change, then creates one, all the time. Each round sends
 //! `BENCH_EVENTS` (10,000) deployments; the server is killed in the middle of the second one.
 //! After each round no event may be missing, and no change may be there twice.
 //!
@@ -42,9 +42,9 @@ fn run() -> std::io::Result<()> {
         let events = bench::number("BENCH_EVENTS", 10_000);
         let rounds = bench::number("BENCH_ROUNDS", 2);
         print(
-            "| Database | Events before | stored/s | all read after | p50, p99 of a get, quiet | in the flood | memory |",
+            "| Database | Events before | stored/s | all read after | p50, p99 of a get, quiet | in the flood | p50, p99 of a create, quiet | in the flood | memory |",
         );
-        print("|---|---|---|---|---|---|---|");
+        print("|---|---|---|---|---|---|---|---|---|");
         for engine in [Engine::Sqlite, Engine::Postgres] {
             if rounds == 0 {
                 continue;
@@ -70,7 +70,7 @@ async fn measure(mut app: TestApp, events: usize, rounds: usize) {
     for round in 1..=rounds {
         let reader = app.with_key(&other.key);
         let stop = AtomicBool::new(false);
-        let (quiet, ()) = tokio::join!(gets(&reader, &get, &stop), async {
+        let (quiet, ()) = tokio::join!(use_it(&reader, &get, &stop), async {
             tokio::time::sleep(QUIET).await;
             stop.store(true, Ordering::Relaxed);
         });
@@ -83,7 +83,7 @@ async fn measure(mut app: TestApp, events: usize, rounds: usize) {
             (None, started.elapsed())
         } else {
             let stop = AtomicBool::new(false);
-            let (latencies, stored) = tokio::join!(gets(&reader, &get, &stop), async {
+            let (latencies, stored) = tokio::join!(use_it(&reader, &get, &stop), async {
                 flood(&app, &path, first..first + events).await;
                 let stored = started.elapsed();
                 all_read(&app, first + events).await;
@@ -98,12 +98,14 @@ async fn measure(mut app: TestApp, events: usize, rounds: usize) {
         let memory = status.expect("a status").vmrss.unwrap_or_default() / 1024;
         #[expect(clippy::cast_precision_loss, reason = "a few thousand")]
         let rate = events as f64 / stored.as_secs_f64();
-        let flooded = flooded.map_or_else(|| "killed".to_owned(), |gets| percentiles(&gets));
+        let killed = || ["killed".to_owned(), "killed".to_owned()];
+        let [gets, creates] = flooded.map_or_else(killed, |both| both.each_ref().map(|one| percentiles(one)));
+        let [quiet_gets, quiet_creates] = quiet.each_ref().map(|one| percentiles(one));
         print(&format!(
-            "| {:?} | {first} | {rate:.0} | {:.1} s | {} | {flooded} | {memory} MiB |",
+            "| {:?} | {first} | {rate:.0} | {:.1} s | {quiet_gets} | {gets} | {quiet_creates} | \
+             {creates} | {memory} MiB |",
             app.engine,
             read.as_secs_f64(),
-            percentiles(&quiet),
         ));
     }
 }
@@ -168,18 +170,22 @@ async fn all_read(app: &TestApp, count: usize) {
     }
 }
 
-/// Gets a path one time after another, and returns how long each took.
-async fn gets(reader: &TestClient, path: &str, stop: &AtomicBool) -> Vec<Duration> {
-    let mut latencies = Vec::new();
+/// Gets a change and creates one until it is stopped; returns how long each took, sorted.
+async fn use_it(client: &TestClient, path: &str, stop: &AtomicBool) -> [Vec<Duration>; 2] {
+    let (mut gets, mut creates) = (Vec::new(), Vec::new());
     while !stop.load(Ordering::Relaxed) {
         let started = Instant::now();
-        reader.get(path).await.is(200);
-        latencies.push(started.elapsed());
+        client.get(path).await.is(200);
+        gets.push(started.elapsed());
+        let started = Instant::now();
+        client.change("Deploy mail").await;
+        creates.push(started.elapsed());
         // About as often as a person's pages.
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    latencies.sort_unstable();
-    latencies
+    gets.sort_unstable();
+    creates.sort_unstable();
+    [gets, creates]
 }
 
 fn percentiles(sorted: &[Duration]) -> String {
