@@ -99,7 +99,8 @@ async fn measure(mut app: TestApp, events: usize, rounds: usize) {
         #[expect(clippy::cast_precision_loss, reason = "a few thousand")]
         let rate = events as f64 / stored.as_secs_f64();
         let killed = || ["killed".to_owned(), "killed".to_owned()];
-        let [gets, creates] = flooded.map_or_else(killed, |both| both.each_ref().map(|one| percentiles(one)));
+        let [gets, creates] =
+            flooded.map_or_else(killed, |both| both.each_ref().map(|one| percentiles(one)));
         let [quiet_gets, quiet_creates] = quiet.each_ref().map(|one| percentiles(one));
         print(&format!(
             "| {:?} | {first} | {rate:.0} | {:.1} s | {quiet_gets} | {gets} | {quiet_creates} | \
