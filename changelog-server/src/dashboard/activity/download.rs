@@ -40,8 +40,8 @@ const COLUMNS: [&str; 11] = [
 pub(in crate::dashboard) async fn as_csv(app: App, request: Request) -> ApiResult {
     let mut header_row = BYTE_ORDER_MARK.as_bytes().to_vec();
     header_row.extend(csv_row(COLUMNS.map(str::to_owned).into()));
-    let line = |entry: StoredEntry| {
-        let fields = fields(&entry);
+    let line = |entry: &StoredEntry| {
+        let fields = fields(entry);
         let cell = |name: &&str| match &fields[*name] {
             Value::Null => String::new(),
             Value::String(text) => text.clone(),
@@ -66,8 +66,8 @@ pub(in crate::dashboard) fn lines(
     chunks(app, tenant, search, Vec::new(), line)
 }
 
-fn line(entry: StoredEntry) -> Vec<u8> {
-    let mut line = serde_json::to_vec(&fields(&entry)).unwrap_or_default();
+fn line(entry: &StoredEntry) -> Vec<u8> {
+    let mut line = serde_json::to_vec(&fields(entry)).unwrap_or_default();
     line.push(b'\n');
     line
 }
@@ -96,7 +96,7 @@ async fn download(
     request: Request,
     extension: &'static str,
     header_row: Vec<u8>,
-    line: impl Fn(StoredEntry) -> Vec<u8> + Copy + Send + Sync + 'static,
+    line: impl Fn(&StoredEntry) -> Vec<u8> + Copy + Send + Sync + 'static,
 ) -> ApiResult {
     let viewer = Viewer::read(&app, &request, Section::Activity).await?;
     let search = filter::read(&request.query, viewer.now).map_err(|invalid| {
@@ -113,7 +113,7 @@ fn chunks(
     tenant: Tenant,
     search: ActivitySearch,
     header_row: Vec<u8>,
-    line: impl Fn(StoredEntry) -> Vec<u8> + Copy + Send + Sync + 'static,
+    line: impl Fn(&StoredEntry) -> Vec<u8> + Copy + Send + Sync + 'static,
 ) -> impl Stream<Item = Result<Bytes, StoreError>> + Send + 'static {
     let reservable = app.memory.items_per_reservation(MAX_ENTRY_BYTES);
     let batch = u64::try_from(reservable).map_or(BATCH, |count| count.min(BATCH));
@@ -134,7 +134,7 @@ fn chunks(
         search.before = page.next;
         let next = page.next.is_some().then_some(search);
         let formatted = blocking_pool::run(move || {
-            chunk.extend(page.entries.into_iter().flat_map(line));
+            chunk.extend(page.entries.iter().flat_map(line));
             chunk
         });
         Ok(Some((permit.fit(formatted.await), (next, Vec::new(), app))))

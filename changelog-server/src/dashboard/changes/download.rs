@@ -27,7 +27,7 @@ pub(in crate::dashboard) async fn as_csv(app: App, request: Request) -> ApiResul
     let mut header_row = BYTE_ORDER_MARK.as_bytes().to_vec();
     header_row.extend(csv_row(csv::COLUMNS.map(str::to_owned).into()));
     download(app, request, "csv", header_row, |change| {
-        csv_row(csv::row(&change))
+        csv_row(csv::row(change))
     })
     .await
 }
@@ -46,8 +46,8 @@ pub(in crate::dashboard) fn lines(
     chunks(app, tenant, filter, Vec::new(), line)
 }
 
-fn line(change: Change) -> Vec<u8> {
-    let mut line = serde_json::to_vec(&change).unwrap_or_default();
+fn line(change: &Change) -> Vec<u8> {
+    let mut line = serde_json::to_vec(change).unwrap_or_default();
     line.push(b'\n');
     line
 }
@@ -57,7 +57,7 @@ async fn download(
     request: Request,
     extension: &str,
     header_row: Vec<u8>,
-    line: impl Fn(Change) -> Vec<u8> + Send + Sync + 'static,
+    line: impl Fn(&Change) -> Vec<u8> + Send + Sync + 'static,
 ) -> ApiResult {
     let viewer = Viewer::read(&app, &request, Section::Changes).await?;
     let selection = Selection::read(&request.query, viewer.now)
@@ -102,7 +102,7 @@ fn chunks(
     tenant: Tenant,
     filter: ChangeFilter,
     header_row: Vec<u8>,
-    line: impl Fn(Change) -> Vec<u8> + Send + Sync + 'static,
+    line: impl Fn(&Change) -> Vec<u8> + Send + Sync + 'static,
 ) -> impl Stream<Item = Result<Bytes, StoreError>> + Send + 'static {
     let reservable = app.memory.items_per_reservation(MAX_CHANGE_BYTES);
     let per_page = u64::try_from(reservable).map_or(MAX_PER_PAGE, |count| count.min(MAX_PER_PAGE));
@@ -132,7 +132,7 @@ fn chunks(
         let formatted = blocking_pool::run(move || {
             let last = changes.last().map(Change::cursor);
             let is_last = (changes.len() as u64) < per_page;
-            for change in changes {
+            for change in &changes {
                 chunk.extend(line(change));
             }
             Ok::<_, StoreError>((last, is_last, chunk, line))

@@ -53,16 +53,15 @@ pub(crate) async fn export(app: App, request: Request) -> ApiResult {
     tx.record_export(tenant, &viewer.actor(), &name, now)
         .await?;
     tx.commit().await?;
-    let archive = archive(contents(app, tenant), now);
+    let archive = archive(contents(&app, tenant), now);
     Ok(attachment(&viewer, "change-log", "zip", archive))
 }
 
 /// Reads the files, each when it is needed.
-fn contents(app: App, tenant: Tenant) -> BoxStream<'static, Result<Piece, StoreError>> {
+fn contents(app: &App, tenant: Tenant) -> BoxStream<'static, Result<Piece, StoreError>> {
     let about = once(async { Ok(Bytes::from_static(ABOUT.as_bytes())) });
     let changes = changes::download::lines(app.clone(), tenant, ChangeFilter::default());
     let activity = activity::download::lines(app.clone(), tenant, ActivitySearch::default());
-    let app = &app;
     let files: [(_, BoxStream<'static, Result<Bytes, StoreError>>); 13] = [
         ("README.txt", about.boxed()),
         (

@@ -92,7 +92,7 @@ struct File {
 }
 
 impl Archive {
-    fn new(now: DateTime<Utc>) -> Self {
+    fn new(now: DateTime<Utc>) -> Box<Self> {
         let written = Written::default();
         let mut options =
             SimpleFileOptions::default().compression_method(CompressionMethod::Deflated);
@@ -100,22 +100,22 @@ impl Archive {
         if let Ok(modified) = now.naive_utc().try_into() {
             options = options.last_modified_time(modified);
         }
-        Self {
+        Box::new(Self {
             writer: ZipWriter::new_stream(written.clone()),
             written,
             options,
             now,
             files: Vec::new(),
             file: None,
-        }
+        })
     }
 
-    fn add(mut self, piece: Piece) -> Result<Self, StoreError> {
+    fn add(mut self: Box<Self>, piece: Piece) -> Result<Box<Self>, StoreError> {
         match piece {
             Piece::File(name) => self.begin(name)?,
             Piece::Bytes(bytes) => {
                 if let Some(file) = &mut self.file {
-                    let lines = bytes.iter().filter(|byte| **byte == b'\n').count();
+                    let lines = bytes.split(|byte| *byte == b'\n').count() - 1;
                     file.records += lines as u64;
                     file.digest.update(&bytes);
                 }
@@ -143,7 +143,7 @@ impl Archive {
     }
 
     /// Adds the list of the files, and returns what is left to send.
-    fn finish(mut self) -> Result<Bytes, StoreError> {
+    fn finish(mut self: Box<Self>) -> Result<Bytes, StoreError> {
         self.begin(MANIFEST)?;
         let exported_at = changelog_core::Timestamp::from(self.now);
         let manifest = json!({
