@@ -13,13 +13,7 @@ if [ -z "$profile" ]; then
 fi
 programs=${CARGO_TARGET_DIR:-target}/$profile
 made=target/packages
-rm -rf "$made"
-mkdir -p "$made/completions"
-"$programs/changelog-server" man --out "$made/man"
-"$programs/chlog" man --out "$made/man"
-"$programs/chlog" completions bash >"$made/completions/chlog.bash"
-"$programs/chlog" completions zsh >"$made/completions/_chlog"
-"$programs/chlog" completions fish >"$made/completions/chlog.fish"
+. packaging/documents.sh
 [ "$profile" != debug ] || profile=dev
 for package in changelog-server changelog-cli; do
     cargo deb --quiet --no-build --profile "$profile" -p "$package" -o "$out" "${@:3}"

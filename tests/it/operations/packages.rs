@@ -1,10 +1,11 @@
 //! What `packaging/` builds, from the programs of this test: an image without anything but the
-//! service, and Debian packages.
+//! service, Debian packages, and archives, which `setup-chlog` installs.
 
 use std::path::Path;
 use std::process::{Command, Output};
 
 use changelog_tests::installed::{in_path, missing};
+use changelog_tests::receivers::{Answer, Receiver};
 use changelog_tests::{assert_contains, programs, run};
 
 /// The repository.
@@ -145,4 +146,65 @@ fn the_debian_packages_are_installed_and_purged() {
     for part in ["(changelog)", "chlog 0.", "changelog-server 0.", "was kept"] {
         assert_contains(&told, part);
     }
+}
+
+/// Serves the files of a folder.
+async fn serve(folder: &Path) -> Receiver {
+    let server = Receiver::start().await;
+    let folder = folder.to_owned();
+    server.answer_by(move |request| {
+        let file = folder.join(request.path.trim_start_matches('/'));
+        std::fs::read(file).map_or_else(|_| Answer::status(404), Answer::bytes)
+    });
+    server
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_archive_is_installed_by_the_action() {
+    if in_path("curl").is_none() {
+        missing("curl", "curl");
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (archives, home) = (folder.path().join("archives"), folder.path().join("home"));
+    let profile = programs::folder().file_name().expect("a profile");
+    let mut build = Command::new("packaging/build-archives.sh");
+    build.arg(&archives).arg(profile);
+    let sums = succeeds(build, "");
+    assert_contains(&sums, "  changelog-server-linux-");
+    let server = serve(&archives).await;
+    let download = |url: &str| {
+        let mut command = Command::new("bash");
+        command
+            .arg("setup-chlog/download.sh")
+            .args([url])
+            .arg(&home);
+        command.current_dir(root());
+        let output = run(command, "");
+        (output.status.success(), said(&output))
+    };
+    let (is_installed, told) = download(&server.base());
+    assert!(is_installed, "{told}");
+    assert_contains(&told, "chlog 0.");
+    let mut version = Command::new(home.join("bin/chlog"));
+    version.arg("--version");
+    assert_contains(&succeeds(version, ""), "chlog 0.");
+    std::fs::remove_dir_all(&home).expect("a folder");
+
+    // Neither an archive with another checksum nor one that is missing is installed.
+    let archive = std::fs::read_dir(&archives).expect("a folder");
+    let mut files = archive.map(|file| file.expect("a file").path());
+    let archive = files.find(|file| file.to_string_lossy().contains("/chlog-linux-"));
+    let archive = archive.expect("an archive");
+    let mut bytes = std::fs::read(&archive).expect("a file");
+    bytes.push(0);
+    std::fs::write(&archive, bytes).expect("a file");
+    let (is_installed, told) = download(&server.base());
+    assert!(!is_installed, "{told}");
+    assert_contains(&told, "SHA256SUMS says");
+    std::fs::remove_file(&archive).expect("a file");
+    let (is_installed, told) = download(&server.base());
+    assert!(!is_installed, "{told}");
+    assert_contains(&told, "cannot be downloaded");
+    assert!(!home.join("bin/chlog").exists());
 }

@@ -50,6 +50,13 @@ impl Answer {
         answer
     }
 
+    /// Returns 200 with bytes.
+    pub fn bytes(body: Vec<u8>) -> Self {
+        let mut answer = Self::status(200);
+        answer.body = body;
+        answer
+    }
+
     /// Returns an answer with a JSON body.
     pub fn json(status: u16, body: &Value) -> Self {
         Self::text(status, &body.to_string()).header("content-type", "application/json")
