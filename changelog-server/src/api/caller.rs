@@ -400,6 +400,7 @@ fn unauthorized(request: &Request) -> ApiError {
     ApiError::new(ProblemCode::Unauthorized, detail)
         .with_header(header::WWW_AUTHENTICATE, "ApiKey realm=\"change log\"")
 }
+
 /// Returns the automation that a request names as its caller.
 fn claimed_agent(request: &Request) -> Result<Option<Agent>, ApiError> {
     let mut values = request.headers.get_all(AGENT).iter();
