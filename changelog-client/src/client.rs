@@ -378,7 +378,7 @@ impl ClientBuilder {
 
 /// Returns an agent as a header value.
 pub(crate) fn agent_header(agent: &Agent) -> Result<HeaderValue, Error> {
-    HeaderValue::from_bytes(agent.to_string().as_bytes())
+    HeaderValue::from_bytes(agent.name.as_bytes())
         .map_err(|_| Error::Builder("the agent contains control characters".to_owned()))
 }
 

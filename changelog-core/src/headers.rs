@@ -2,8 +2,8 @@
 
 /// Chooses the organization of a token that fits workload identities of several.
 pub const ORGANIZATION_ID: &str = "x-organization-id";
-/// The request header that names the automation that calls, as `NAME` or `NAME:MODE`: a claim,
-/// which the activity log keeps.
+/// The request header with the name of the automation that calls: a claim, which the activity
+/// log keeps.
 pub const AGENT: &str = "changelog-agent";
 /// The request header that carries the API key.
 pub const API_KEY: &str = "x-api-key";

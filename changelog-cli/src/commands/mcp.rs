@@ -126,7 +126,7 @@ impl Caller {
         if let (Self::Unknown, true, Some(Ok(agent))) = (
             &self,
             message["method"] == "initialize",
-            name.and_then(Value::as_str).map(Agent::named),
+            name.and_then(Value::as_str).map(Agent::of_name),
         ) {
             *self = Self::Known(agent);
         }

@@ -1,6 +1,5 @@
 //! The automation that made a change, as the client claims it.
 
-use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -38,18 +37,27 @@ pub struct Agent {
 }
 
 impl Agent {
+    /// Returns an agent of which only the name is known; refuses one that no change could have.
+    pub fn of_name(name: &str) -> Result<Self, String> {
+        let agent = Self {
+            name: name.to_owned(),
+            mode: None,
+            run: None,
+        };
+        agent.checked()
+    }
+
     /// Reads `NAME` or `NAME:MODE`, and refuses a name that no change could have.
     pub fn named(text: &str) -> Result<Self, String> {
-        let mut agent: Self = text.parse()?;
+        text.parse::<Self>()?.checked()
+    }
+
+    fn checked(mut self) -> Result<Self, String> {
         let mut problems = Violations::default();
-        check(&mut problems, &mut agent);
-        problems.into_result(agent).map_err(|invalid| {
-            let problems = invalid.violations.into_iter();
-            problems
-                .map(|one| one.message)
-                .collect::<Vec<_>>()
-                .join("; ")
-        })
+        check(&mut problems, &mut self);
+        problems
+            .into_result(self)
+            .map_err(|invalid| invalid.to_string())
     }
 }
 
@@ -58,17 +66,6 @@ pub fn acted(agent: &str, on_behalf_of: Option<&str>) -> String {
     match on_behalf_of {
         Some(person) => format!("{agent} for {person}"),
         None => agent.to_owned(),
-    }
-}
-
-impl fmt::Display for Agent {
-    /// Writes `NAME` or `NAME:MODE`, as [`FromStr`] reads it.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.name)?;
-        match &self.mode {
-            Some(mode) => write!(f, ":{mode}"),
-            None => Ok(()),
-        }
     }
 }
 

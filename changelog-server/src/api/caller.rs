@@ -412,10 +412,10 @@ fn claimed_agent(request: &Request) -> Result<Option<Agent>, ApiError> {
             return Err("it is there twice".to_owned());
         }
         let text = str::from_utf8(value.as_bytes()).map_err(|error| error.to_string())?;
-        Agent::named(text)
+        Agent::of_name(text)
     };
     read().map(Some).map_err(|reason| {
-        let detail = format!("the header {AGENT} must be NAME or NAME:MODE: {reason}");
+        let detail = format!("the header {AGENT} is refused: {reason}");
         ApiError::new(ProblemCode::MalformedHeader, detail)
     })
 }

@@ -509,14 +509,14 @@ async fn changes_are_recorded_and_updated_by_name(app: TestApp) {
         (&json!("updated"), &json!("test-agent"))
     );
     // A client of the API names its agent by a header.
-    let named = app.key().with("changelog-agent", "renovate:autonomous");
+    let named = app.key().with("changelog-agent", "team:renovate");
     named
         .patch(&format!("/api/changes/{id}"), json!({ "impact": "none" }))
         .await
         .is(200);
     let history = key.read(&format!("/api/changes/{id}/history")).await;
-    assert_eq!(history["entries"][0]["agent"], "renovate");
-    for wrong in ["renovate:manual", "x\ty", &"x".repeat(101)] {
+    assert_eq!(history["entries"][0]["agent"], "team:renovate");
+    for wrong in ["x\ty", &"x".repeat(101)] {
         let named = app.key().with("changelog-agent", wrong);
         let refused = named.get("/api/changes").await;
         let problem = refused.problem(400, "malformed_header");

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::OnceLock;
 
-use changelog_core::limits::{MAX_NAME_CHARS, MAX_URL_CHARS};
+use changelog_core::limits::MAX_URL_CHARS;
 use changelog_core::{Agent, AgentMode};
 use is_ai_agent::{AgentId, Signal};
 
@@ -92,17 +92,18 @@ fn mode(env: &dyn Fn(&str) -> Option<String>, in_ci: bool) -> Option<AgentMode> 
 
 /// Drops what does not fit into a change.
 fn fitting(agent: Agent) -> Option<Agent> {
-    let name = agent.name.trim();
-    let fits = (1..=MAX_NAME_CHARS).contains(&name.chars().count());
-    fits.then(|| Agent {
-        name: name.to_owned(),
+    let fitting = Agent::of_name(&agent.name).ok()?;
+    Some(Agent {
         mode: agent.mode,
         run: agent.run.filter(|run| run.chars().count() <= MAX_URL_CHARS),
+        ..fitting
     })
 }
 
 #[cfg(test)]
 mod tests {
+    use changelog_core::limits::MAX_NAME_CHARS;
+
     use super::*;
 
     fn recognized(variables: &[(&str, &str)], in_ci: bool) -> Option<Recognized> {
@@ -159,6 +160,11 @@ mod tests {
                 &[("AI_AGENT", "deploy-bot")],
                 false,
                 Some(("deploy-bot", None, None)),
+            ),
+            (
+                &[("AI_AGENT", "team:bot")],
+                false,
+                Some(("team:bot", None, None)),
             ),
             (&[("AI_AGENT", "1")], false, Some((UNNAMED, None, None))),
             (&[("AI_AGENT", "0")], false, None),
