@@ -88,8 +88,7 @@ mod tests {
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(
             lines[1],
-            "2026-11-21T08:31:00.000Z (2m ago)  Ada           \
-                           \
+            "2026-11-21T08:31:00.000Z (2m ago)  Ada                               \
              status completed → rolled_back; reason: errors<U+001B>[2J doubled"
         );
         assert_eq!(
