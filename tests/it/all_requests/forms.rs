@@ -73,7 +73,6 @@ impl<F: FnMut(&str)> RequestSender<'_, F> {
         }
         self.form("/settings/organization", &[("name", &name)], 303)
             .await;
-        self.form("/settings/organization/export", &[], 200).await;
         self.form("/account", &[("name", &name)], 303).await;
         self.send_forms_about_keys(&name).await;
         self.send_forms_about_people(round).await;

@@ -103,7 +103,8 @@ impl Fixture {
         ] {
             pages.push(format!("/changes{query}"));
         }
-        // Downloads, here of few changes.
+        // Downloads, here of few changes. The export of everything reads all by the same statements,
+        // page by page.
         for query in [
             format!("tag={}&tag={}", self.tag, self.other_tag),
             format!("q={}&service_id={}", self.other_word, self.service),

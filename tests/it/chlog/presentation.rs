@@ -257,7 +257,7 @@ async fn columns_are_chosen_by_name(app: TestApp) {
         (
             "history @last",
             "title",
-            "are id, at, action, by, by_type, by_id, changes, reason\n",
+            "are id, at, action, by, by_type, by_id, changes, reason, agent\n",
         ),
         (
             "service list",
