@@ -26,8 +26,8 @@ pub(crate) enum Recognized {
     Agent(Agent, &'static str),
 }
 
-/// Returns what the environment of this command says. It is read once, so that a mistake in it
-/// is told once.
+/// Returns what the environment of this command says. It is read once, so that an error in it
+/// is reported once.
 pub(crate) fn recognized(in_ci: bool) -> Option<Recognized> {
     static FOUND: OnceLock<Option<Recognized>> = OnceLock::new();
     let exists = |path: &str| Path::new(path).exists();
