@@ -7,19 +7,11 @@
 # setup-chlog/download.sh installs chlog from there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-mkdir -p "${1:?usage: build-archives.sh DIRECTORY [PROFILE]}"
-out=$(cd "$1" && pwd)
-profile=${2:-}
-if [ -z "$profile" ]; then
-    profile=dist
-    cargo build --profile dist --locked --bins
-fi
-programs=${CARGO_TARGET_DIR:-target}/$profile
-system=$(bash setup-chlog/system.sh)
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 made=$root/made
-. packaging/documents.sh
+. packaging/programs.sh
+system=$(bash setup-chlog/system.sh)
 for program in chlog changelog-server; do
     folder=$root/$program-$system
     install -D -m 755 "$programs/$program" "$folder/$program"

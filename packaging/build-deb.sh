@@ -4,16 +4,8 @@
 #   packaging/build-deb.sh DIRECTORY PROFILE [FLAG]…    # of programs that are there, such as debug
 set -euo pipefail
 cd "$(dirname "$0")/.."
-mkdir -p "${1:?usage: build-deb.sh DIRECTORY [PROFILE [FLAG]...]}"
-out=$(cd "$1" && pwd)
-profile=${2:-}
-if [ -z "$profile" ]; then
-    profile=dist
-    cargo build --profile dist --locked --bins
-fi
-programs=${CARGO_TARGET_DIR:-target}/$profile
 made=target/packages
-. packaging/documents.sh
+. packaging/programs.sh
 [ "$profile" != debug ] || profile=dev
 for package in changelog-server changelog-cli; do
     cargo deb --quiet --no-build --profile "$profile" -p "$package" -o "$out" "${@:3}"

@@ -12,7 +12,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use changelog_tests::issuer::{DISCOVERY_PATH, SigningKey, encoded};
 use changelog_tests::receivers::Receiver;
 use changelog_tests::{Answer, Organization, TestApp, TestClient, TestResponse, send};
-use chrono::Utc;
 use ring::digest;
 use serde_json::{Value, json};
 use url::Url;
@@ -121,8 +120,7 @@ impl Provider {
 
     /// Returns the claims of a person who has just signed in.
     pub(crate) fn claims(&self, app: &TestApp, begun: &Begun, subject: &str) -> Value {
-        let ahead = i64::try_from(app.clock.ahead().as_secs()).expect("few");
-        let now = Utc::now().timestamp() + ahead;
+        let now = app.clock.now().timestamp();
         json!({
             "iss": self.url(), "aud": CLIENT_ID, "sub": subject, "nonce": begun.parameter("nonce"),
             "iat": now, "exp": now + 300,
@@ -133,8 +131,7 @@ impl Provider {
 
     /// Returns the claims of a logout token that ends the session `s1`, or those of a subject.
     pub(crate) fn logout_claims(&self, app: &TestApp, id: &str, subject: &Value) -> Value {
-        let ahead = i64::try_from(app.clock.ahead().as_secs()).expect("few");
-        let now = Utc::now().timestamp() + ahead;
+        let now = app.clock.now().timestamp();
         json!({
             "iss": self.url(), "aud": CLIENT_ID, "iat": now, "exp": now + 120,
             "jti": format!("{id} {now}"), "sub": subject, "sid": "s1",

@@ -145,22 +145,21 @@ struct OrganizationRow {
 }
 
 impl SsoProvider {
-    /// Returns the provider without its secret, as JSON.
-    pub(crate) fn to_json(&self) -> Value {
-        let groups = self.roles.groups.iter();
-        let groups: Map<String, Value> = groups
-            .map(|one| (one.group.clone(), json!(one.role)))
-            .collect();
-        json!({
+    /// Returns the provider without its secret, as a JSON object.
+    pub(crate) fn to_json(&self) -> Map<String, Value> {
+        let groups: Vec<String> = self.roles.groups.iter().map(ToString::to_string).collect();
+        let members = json!({
             "issuer": self.issuer,
             "client_id": self.client_id,
             "default_role": self.roles.default_role,
             "groups_claim": self.roles.groups_claim,
             "groups": groups,
             "required": self.is_required,
-            "allow_insecure_issuer": self.allows_insecure,
-            "updated_at": self.updated_at,
-        })
+            "emergency_owner": self.emergency_owner,
+            "redirect": self.redirect.as_str(),
+            "allows_insecure": self.allows_insecure,
+        });
+        members.as_object().cloned().unwrap_or_default()
     }
 
     fn of(tenant: Tenant, row: Row) -> Result<Self, StoreError> {
@@ -208,25 +207,15 @@ impl SsoProvider {
         }
     }
 
-    /// Returns what the activity log shows of it.
+    /// Returns what the activity log shows of it, with the name of the emergency owner.
     fn shown(&self, owners: &[User]) -> Map<String, Value> {
         let emergency = self.emergency_owner.and_then(|id| {
             let owner = owners.iter().find(|owner| owner.id == id)?;
             Some(owner.name.clone())
         });
-        let groups: Vec<String> = self.roles.groups.iter().map(ToString::to_string).collect();
-        let shown = json!({
-            "issuer": self.issuer,
-            "client_id": self.client_id,
-            "default_role": self.roles.default_role,
-            "groups_claim": self.roles.groups_claim,
-            "groups": groups,
-            "required": self.is_required,
-            "emergency_owner": emergency,
-            "redirect": self.redirect.as_str(),
-            "allows_insecure": self.allows_insecure,
-        });
-        shown.as_object().cloned().unwrap_or_default()
+        let mut shown = self.to_json();
+        shown.insert("emergency_owner".to_owned(), json!(emergency));
+        shown
     }
 
     fn differences(&self, after: &Self, owners: &[User]) -> Map<String, Value> {

@@ -4,7 +4,6 @@ use std::time::{Duration, Instant};
 
 use changelog_tests::receivers::Receiver;
 use changelog_tests::{TestApp, on_both, text};
-use chrono::Utc;
 use serde_json::{Value, json};
 
 use super::{Connection, allow_receivers, connect_as};
@@ -31,10 +30,10 @@ async fn connected(app: &mut TestApp) -> (Receiver, Connection, String) {
     (receiver, chat, service)
 }
 
-/// Moves the clock to the beginning of the next minute.
+/// Stops the clock at the beginning of the next minute.
 fn begin_minute(app: &TestApp) {
-    let ahead = i64::try_from(app.clock.ahead().as_millis()).expect("a small number");
-    let past = (Utc::now().timestamp_millis() + ahead).rem_euclid(60_000);
+    app.clock.stop();
+    let past = app.clock.now().timestamp_millis().rem_euclid(60_000);
     let rest = u64::try_from(60_001 - past).expect("a positive number");
     app.clock.advance(Duration::from_millis(rest));
 }
@@ -82,7 +81,7 @@ async fn a_storm_of_alerts_is_summarized(mut app: TestApp) {
     let (receiver, chat, _) = connected(&mut app).await;
     let source = app.source("alertmanager", "Alerts", None);
     begin_minute(&app);
-    let starts = Utc::now().to_rfc3339();
+    let starts = app.clock.now().to_rfc3339();
     let alerts = (0..2_000).map(|number| {
         let group = number % 300;
         let labels =

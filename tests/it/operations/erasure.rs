@@ -19,7 +19,7 @@ on_both!(
 /// What is deleted by itself within 30 days, and is not rewritten.
 const KEPT_SHORTLY: [&str; 4] = ["notifications", "events", "deliveries", "idempotency"];
 
-/// Returns the tables that contain a text in any column.
+/// Returns the tables that have a string in any column.
 async fn tables_with(app: &TestApp, wanted: &str) -> Vec<String> {
     let mut db = Db::open(app.engine, &app.database).await;
     let (tables, row) = match app.engine {

@@ -125,7 +125,7 @@ pub(super) fn line(change: &Change) -> String {
     words.join(", ")
 }
 
-/// Shortens a text written by others and puts it in quotation marks.
+/// Shortens a string that others wrote and puts it in quotation marks.
 pub(super) fn quoted(text: &str) -> String {
     json!(excerpt(text, MAX_TAG_CHARS)).to_string()
 }

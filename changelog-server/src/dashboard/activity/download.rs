@@ -11,7 +11,9 @@ use serde_json::{Value, json};
 use super::filter;
 use crate::app::App;
 use crate::blocking_pool;
-use crate::dashboard::parts::download::{BYTE_ORDER_MARK, OVERLOAD_RETRIES, attachment, csv_row};
+use crate::dashboard::parts::download::{
+    BYTE_ORDER_MARK, OVERLOAD_RETRIES, attachment, csv_row, json_line,
+};
 use crate::dashboard::parts::viewer::{Section, Viewer};
 use crate::response_memory::Holder;
 use crate::store::{ActivitySearch, StoreError, StoredEntry, Tenant};
@@ -67,9 +69,7 @@ pub(in crate::dashboard) fn lines(
 }
 
 fn line(entry: &StoredEntry) -> Vec<u8> {
-    let mut line = serde_json::to_vec(&fields(entry)).unwrap_or_default();
-    line.push(b'\n');
-    line
+    json_line(fields(entry))
 }
 
 /// Returns the fields of an entry by the names of the columns.

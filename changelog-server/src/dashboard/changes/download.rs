@@ -13,7 +13,9 @@ use super::filters::Selection;
 use super::list::filter_values;
 use crate::app::App;
 use crate::blocking_pool;
-use crate::dashboard::parts::download::{BYTE_ORDER_MARK, OVERLOAD_RETRIES, attachment, csv_row};
+use crate::dashboard::parts::download::{
+    BYTE_ORDER_MARK, OVERLOAD_RETRIES, attachment, csv_row, json_line,
+};
 use crate::dashboard::parts::viewer::{Section, Viewer};
 use crate::response_memory::{Holder, MAX_CHANGE_BYTES};
 use crate::store::{StoreError, Tenant};
@@ -34,7 +36,7 @@ pub(in crate::dashboard) async fn as_csv(app: App, request: Request) -> ApiResul
 
 /// `GET /changes.ndjson`
 pub(in crate::dashboard) async fn as_ndjson(app: App, request: Request) -> ApiResult {
-    download(app, request, "ndjson", Vec::new(), line).await
+    download(app, request, "ndjson", Vec::new(), json_line).await
 }
 
 /// Reads the matching changes as lines of JSON, the newest first.
@@ -43,13 +45,7 @@ pub(in crate::dashboard) fn lines(
     tenant: Tenant,
     filter: ChangeFilter,
 ) -> impl Stream<Item = Result<Bytes, StoreError>> + Send + 'static {
-    chunks(app, tenant, filter, Vec::new(), line)
-}
-
-fn line(change: &Change) -> Vec<u8> {
-    let mut line = serde_json::to_vec(change).unwrap_or_default();
-    line.push(b'\n');
-    line
+    chunks(app, tenant, filter, Vec::new(), json_line)
 }
 
 async fn download(

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use changelog_core::csv;
 use futures_util::Stream;
 use http::{HeaderValue, header};
+use serde::Serialize;
 use warp::reply::Response;
 
 use super::viewer::Viewer;
@@ -38,6 +39,14 @@ pub(crate) fn attachment(
             .insert(header::CONTENT_DISPOSITION, name);
     }
     response
+}
+
+/// Formats a record as a line of JSON.
+pub(crate) fn json_line(record: impl Serialize) -> Vec<u8> {
+    // Records are structs and maps with text keys, which serialization cannot refuse.
+    let mut line = serde_json::to_vec(&record).unwrap_or_default();
+    line.push(b'\n');
+    line
 }
 
 /// Formats a CSV row, RFC 4180.

@@ -62,6 +62,8 @@ const SELECT_OF_SERVICE: &str = select!(
 
 const SELECT_OF_CAUSE: &str = select!("i.cause_change_id = $2 ORDER BY i.id DESC LIMIT $3");
 
+const SELECT_BEFORE: &str = select!("i.id < $2 ORDER BY i.id DESC LIMIT $3");
+
 const PLACE: &str =
     "SELECT is_open, started_at FROM incidents WHERE organization_id = $1 AND id = $2";
 
@@ -256,6 +258,24 @@ impl Database {
             started_at,
             id: id.0,
         })
+    }
+
+    /// Lists incidents with all of their suspects, the latest recorded first, after one that may
+    /// have been deleted.
+    pub async fn whole_incidents(
+        &self,
+        tenant: Tenant,
+        before: Option<IncidentId>,
+        limit: u64,
+    ) -> Result<Vec<Incident>, StoreError> {
+        let rows: Vec<Row> = read!(self.reader(tenant).await?, |db| {
+            sqlx::query_as(SELECT_BEFORE)
+                .bind(tenant.uuid())
+                .bind(before.map_or(Uuid::max(), |id| id.0))
+                .bind(clamped(limit))
+                .fetch_all(&mut **db)
+        })?;
+        rows.into_iter().map(Incident::try_from).collect()
     }
 
     /// Lists the incidents whose cause a change was marked as, the newest first, at most 20.

@@ -4,7 +4,7 @@ mod zip_stream;
 
 use bytes::Bytes;
 use changelog_core::limits::MAX_PER_PAGE;
-use changelog_core::{ChangeFilter, Host, Incident, IncidentFilter, Service};
+use changelog_core::{ChangeFilter, Host, Service};
 use futures_util::stream::{BoxStream, iter, once, try_unfold};
 use futures_util::{Stream, StreamExt, TryStreamExt};
 use serde::Serialize;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use self::zip_stream::{Piece, archive};
 use crate::app::App;
-use crate::dashboard::parts::download::attachment;
+use crate::dashboard::parts::download::{attachment, json_line};
 use crate::dashboard::parts::viewer::{Section, Viewer};
 use crate::dashboard::{activity, changes};
 use crate::store::{ActivitySearch, Connection, Source, SsoProvider, StoreError, Tenant};
@@ -25,7 +25,7 @@ Everything that an organization has in the change log.
 organization.json       the organization, how long it keeps its records, its identity provider
 changes.ndjson          changes, as the API returns them, the newest first
 activity.ndjson         the activity log, the newest first
-incidents.ndjson        incidents with their suspects
+incidents.ndjson        incidents with their suspects, the latest recorded first
 services.ndjson         services, with those that they depend on
 hosts.ndjson            hosts
 members.ndjson          members, with their subscriptions and saved views
@@ -134,12 +134,7 @@ where
 
 /// Formats records, one in each line.
 fn lines(records: impl IntoIterator<Item = impl Serialize>) -> Bytes {
-    let mut lines = Vec::new();
-    for record in records {
-        // Writing to memory cannot fail.
-        let _ = serde_json::to_writer(&mut lines, &record);
-        lines.push(b'\n');
-    }
+    let lines: Vec<u8> = records.into_iter().flat_map(json_line).collect();
     lines.into()
 }
 
@@ -185,26 +180,14 @@ async fn members(app: App, tenant: Tenant) -> Result<Bytes, StoreError> {
 
 /// Reads the incidents page by page, with all of their suspects.
 fn incidents(app: App, tenant: Tenant) -> impl Stream<Item = Result<Bytes, StoreError>> + Send {
-    let first = IncidentFilter {
-        limit: MAX_PER_PAGE,
-        ..IncidentFilter::default()
-    };
-    try_unfold(Some((app, first)), move |state| async move {
-        let Some((app, mut filter)) = state else {
+    try_unfold(Some((app, None)), move |state| async move {
+        let Some((app, before)) = state else {
             return Ok(None);
         };
-        let page = app.store.incidents(tenant, &filter).await?;
-        let mut whole: Vec<Incident> = Vec::with_capacity(page.len());
-        for incident in &page {
-            match app.store.incident(tenant, incident.id).await {
-                Ok(incident) => whole.push(incident),
-                // Retention has deleted it meanwhile.
-                Err(StoreError::NotFound) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        filter.before = page.last().map(|incident| incident.id);
+        let page = app.store.whole_incidents(tenant, before, MAX_PER_PAGE);
+        let page = page.await?;
+        let last = page.last().map(|incident| incident.id);
         let is_last = (page.len() as u64) < MAX_PER_PAGE;
-        Ok(Some((lines(whole), (!is_last).then_some((app, filter)))))
+        Ok(Some((lines(page), (!is_last).then_some((app, last)))))
     })
 }
