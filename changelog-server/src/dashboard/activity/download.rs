@@ -69,7 +69,7 @@ pub(in crate::dashboard) fn lines(
 }
 
 fn line(entry: &StoredEntry) -> Vec<u8> {
-    json_line(fields(entry))
+    json_line(&fields(entry))
 }
 
 /// Returns the fields of an entry by the names of the columns.

@@ -42,9 +42,9 @@ pub(crate) fn attachment(
 }
 
 /// Formats a record as a line of JSON.
-pub(crate) fn json_line(record: impl Serialize) -> Vec<u8> {
+pub(crate) fn json_line<R: Serialize>(record: &R) -> Vec<u8> {
     // Records are structs and maps with text keys, which serialization cannot refuse.
-    let mut line = serde_json::to_vec(&record).unwrap_or_default();
+    let mut line = serde_json::to_vec(record).unwrap_or_default();
     line.push(b'\n');
     line
 }

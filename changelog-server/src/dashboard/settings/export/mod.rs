@@ -134,8 +134,8 @@ where
 
 /// Formats records, one in each line.
 fn lines(records: impl IntoIterator<Item = impl Serialize>) -> Bytes {
-    let lines: Vec<u8> = records.into_iter().flat_map(json_line).collect();
-    lines.into()
+    let lines = records.into_iter().flat_map(|record| json_line(&record));
+    lines.collect()
 }
 
 async fn organization(app: App, tenant: Tenant) -> Result<Bytes, StoreError> {
