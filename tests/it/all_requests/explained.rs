@@ -7,10 +7,8 @@ use super::sql::shorten_and_count;
 
 /// The limit on rows that one step of a request reads. The index entries of a week of a
 /// million changes a year are 25,180, the days of an author by risk, status and
-/// environment 21,960. PostgreSQL reads a list in its order, and not by the index of words,
-/// if it expects at most 25,000 rows until the page is full: half as many matches as it expects
-/// make these 50,000, and what `ANALYZE` estimates of two terms differs from run to run.
-const MAX_ROWS: f64 = 50_000.0;
+/// environment 21,960.
+const MAX_ROWS: f64 = 30_000.0;
 
 /// Tables with hardly a row. The SQLite test requires that their rows are found by an
 /// index; PostgreSQL does not use one for a single page.
