@@ -5,22 +5,12 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
 use super::{Failure, print, print_json};
 use crate::config::{Common, Health};
-use crate::integrations::http::{ReceiverClient, ReceiverRequest};
+use crate::integrations::http::{ReceiverClient, ReceiverRequest, ReceiverResponse};
 
 /// Asks the service at an address whether it is ready; the command fails if it is not.
 pub(super) async fn run(common: &Common, health: &Health) -> Result<(), Failure> {
-    // The operator has given the address: it may be in any network.
-    let everywhere: Vec<IpNet> = vec![Ipv4Net::default().into(), Ipv6Net::default().into()];
     let url = format!("{}/readyz?verbose", health.url());
-    let request = ReceiverRequest {
-        method: Method::GET,
-        url: &url,
-        headers: HeaderMap::new(),
-        body: bytes::Bytes::new(),
-    };
-    let answer = ReceiverClient::new(everywhere).send(request).await;
-    let answer =
-        answer.map_err(|error| Failure::NotReady(format!("{url} does not answer: {error}")))?;
+    let answer = ask(&url).await?;
     let text = String::from_utf8_lossy(&answer.body);
     let text = text.trim_end();
     let is_ready = answer.status.is_success();
@@ -35,4 +25,17 @@ pub(super) async fn run(common: &Common, health: &Health) -> Result<(), Failure>
     }
     let status = answer.status.as_u16();
     Err(Failure::NotReady(format!("{url} answered {status}")))
+}
+
+/// Asks a server of the operator, who has given its address: it may be in any network.
+pub(super) async fn ask(url: &str) -> Result<ReceiverResponse, Failure> {
+    let everywhere: Vec<IpNet> = vec![Ipv4Net::default().into(), Ipv6Net::default().into()];
+    let request = ReceiverRequest {
+        method: Method::GET,
+        url,
+        headers: HeaderMap::new(),
+        body: bytes::Bytes::new(),
+    };
+    let answer = ReceiverClient::new(everywhere).send(request).await;
+    answer.map_err(|error| Failure::NotReady(format!("{url} does not answer: {error}")))
 }

@@ -114,7 +114,7 @@ async fn dispatch(arguments: Arguments) -> Result<(), Failure> {
         Command::Restore { path } => restore::run(&common, &path).await,
         Command::Check { repair } => check::run(&common, repair).await,
         Command::Move(addresses) => moving::run(&common, &addresses).await,
-        Command::Status => status::run(&common).await,
+        Command::Status(arguments) => status::run(&common, &arguments).await,
         Command::Openapi => print(crate::api::document()),
         Command::Schema(command) => schema::run(&common, &command),
         Command::Man { out } => man::run(&out),

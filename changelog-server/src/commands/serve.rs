@@ -3,10 +3,13 @@
 use std::io::Write;
 
 use tokio::signal::unix::{SignalKind, signal};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer, fmt, registry};
 
 use super::Failure;
 use crate::config::{Common, Serve};
+use crate::metrics::slow_statements;
 use crate::service::Service;
 use crate::systemd;
 
@@ -47,17 +50,19 @@ pub(super) fn start_log(default: &str) -> Result<(), Failure> {
             "CHANGELOG_LOG must be a filter such as warn, got: {error}"
         ))
     })?;
-    let log = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr);
-    match std::env::var("CHANGELOG_LOG_FORMAT").as_deref() {
-        Ok("json") => log.json().init(),
-        Ok("text" | "") | Err(_) => log.with_ansi(false).init(),
+    let log = fmt::layer().with_writer(std::io::stderr);
+    let log = match std::env::var("CHANGELOG_LOG_FORMAT").as_deref() {
+        Ok("json") => log.json().boxed(),
+        Ok("text" | "") | Err(_) => log.with_ansi(false).boxed(),
         Ok(other) => {
             let message = format!("CHANGELOG_LOG_FORMAT must be text or json, got {other:?}");
             return Err(Failure::Usage(message));
         }
-    }
+    };
+    registry()
+        .with(log.with_filter(filter))
+        .with(slow_statements::layer())
+        .init();
     Ok(())
 }
 

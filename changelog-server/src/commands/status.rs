@@ -4,14 +4,20 @@ use changelog_core::Timestamp;
 use serde::Serialize;
 
 use super::table::table;
-use super::{Failure, now, print, print_json};
-use crate::config::Common;
+use super::{Failure, health, note, now, print, print_json};
+use crate::config::{self, Common};
+use crate::metrics::listener::SLOW_STATEMENTS_PATH;
+use crate::metrics::slow_statements::SlowStatement;
 use crate::store::{Capacity, OrganizationSize, Purpose, Schema, Store};
 
 /// The organizations that are printed.
 const MAX_ORGANIZATIONS: usize = 20;
 
-/// What is known of an installation without the help of a running server.
+/// The statements that are printed, and how many characters of each.
+const MAX_STATEMENTS: usize = 10;
+const MAX_STATEMENT_CHARS: usize = 120;
+
+/// What is known of an installation, all but the last without the help of a running server.
 #[derive(Serialize)]
 struct Status {
     /// Of this program.
@@ -21,6 +27,9 @@ struct Status {
     organizations: Vec<OrganizationSize>,
     organizations_in_all: usize,
     queues: Vec<Queue>,
+    /// The statements that took a second or more since a server was started, the slowest first;
+    /// `None` if none was asked.
+    slow_statements: Option<Vec<SlowStatement>>,
 }
 
 #[derive(Serialize)]
@@ -42,7 +51,7 @@ struct Queue {
     oldest: Option<Timestamp>,
 }
 
-pub(super) async fn run(common: &Common) -> Result<(), Failure> {
+pub(super) async fn run(common: &Common, arguments: &config::Status) -> Result<(), Failure> {
     let address = &common.database_url;
     let (store, _) = Store::open(address, Purpose::Inspect, Capacity::default()).await?;
     let backlog = store.backlog(now().into()).await?;
@@ -73,12 +82,29 @@ pub(super) async fn run(common: &Common) -> Result<(), Failure> {
                 oldest: queue.oldest,
             })
             .collect(),
+        slow_statements: slow_statements(arguments).await,
     };
     store.close().await;
     if common.json {
         return print_json(&status);
     }
     print_status(&status)
+}
+
+/// Asks a server, if its address is known. What is known without it is worth printing if it does
+/// not answer.
+async fn slow_statements(arguments: &config::Status) -> Option<Vec<SlowStatement>> {
+    let url = arguments.metrics_url()? + SLOW_STATEMENTS_PATH;
+    let answer = match health::ask(&url).await {
+        Ok(answer) if answer.status.is_success() => {
+            serde_json::from_slice(&answer.body).map_err(|error| error.to_string())
+        }
+        Ok(answer) => Err(format!("{url} answered {}", answer.status.as_u16())),
+        Err(failure) => Err(failure.to_string()),
+    };
+    answer
+        .inspect_err(|error| note(&format!("the slowest statements are not known: {error}")))
+        .ok()
 }
 
 fn print_status(status: &Status) -> Result<(), Failure> {
@@ -127,7 +153,25 @@ fn print_status(status: &Status) -> Result<(), Failure> {
     };
     print("")?;
     let header = ["QUEUE", "WAITING", "OLDEST DUE SINCE"];
-    print(&table(&header, status.queues.iter().map(row)))
+    print(&table(&header, status.queues.iter().map(row)))?;
+    let Some(slow) = &status.slow_statements else {
+        return Ok(());
+    };
+    if slow.is_empty() {
+        return print("\nno statement has taken a second since the server was started");
+    }
+    let row = |one: &SlowStatement| {
+        let statement = one.statement.chars().take(MAX_STATEMENT_CHARS);
+        vec![
+            format!("{:.1} s", one.longest_seconds),
+            one.count.to_string(),
+            one.last_at.to_string(),
+            statement.collect(),
+        ]
+    };
+    print("")?;
+    let header = ["LONGEST", "TIMES", "LAST", "STATEMENT OF A SECOND OR MORE"];
+    print(&table(&header, slow.iter().take(MAX_STATEMENTS).map(row)))
 }
 
 /// Writes a size in MB, with one decimal.

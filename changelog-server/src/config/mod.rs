@@ -14,6 +14,7 @@ mod secrets;
 mod serve;
 mod source;
 mod sso;
+mod status;
 mod user;
 mod workload;
 
@@ -34,6 +35,7 @@ pub use secrets::{SecretsCommand, SecretsFile};
 pub use serve::{Serve, Settings};
 pub use source::{CreateSource, SourceCommand};
 pub use sso::{SetSso, SsoCommand};
+pub use status::Status;
 pub use user::User;
 pub use workload::{CreateWorkload, WorkloadCommand};
 
@@ -119,8 +121,8 @@ pub enum Command {
     },
     /// Move everything from SQLite to PostgreSQL or back, and prove it; no server may run
     Move(Move),
-    /// Print versions, sizes, organizations and pending deliveries
-    Status,
+    /// Print versions, sizes, organizations, what waits and the slowest statements
+    Status(Status),
     /// Print the OpenAPI document
     Openapi,
     /// Print SQL for the operator of the database

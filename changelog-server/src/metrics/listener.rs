@@ -12,15 +12,18 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use prometheus_client::encoding::prometheus_text::CONTENT_TYPE;
+use serde_json::json;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 
-use super::scrape;
+use super::{scrape, slow_statements};
 use crate::app::App;
 
 /// The path of the metrics.
 pub(crate) const PATH: &str = "/metrics";
+/// The path of the slowest statements, as JSON.
+pub(crate) const SLOW_STATEMENTS_PATH: &str = "/slow-statements";
 /// The limit on connections.
 const MAX_CONNECTIONS: usize = 16;
 /// How long a connection may take, which is for one request.
@@ -66,18 +69,23 @@ async fn exchange(app: App, stream: TcpStream) {
 
 async fn answer(app: &App, request: &Request<Incoming>) -> Response<Full<Bytes>> {
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
-    let (status, content_type, body) = if is_read && request.uri().path() == PATH {
-        scrape::text(app).await.map_or_else(
+    let (status, content_type, body) = match request.uri().path() {
+        PATH if is_read => scrape::text(app).await.map_or_else(
             |error| {
                 tracing::error!(%error, "the metrics could not be written");
                 let text = "the metrics could not be written\n".to_owned();
                 (StatusCode::INTERNAL_SERVER_ERROR, "text/plain", text)
             },
             |text| (StatusCode::OK, CONTENT_TYPE, text),
-        )
-    } else {
-        let text = format!("the metrics are at {PATH}\n");
-        (StatusCode::NOT_FOUND, "text/plain", text)
+        ),
+        SLOW_STATEMENTS_PATH if is_read => {
+            let text = json!(slow_statements::slowest()).to_string();
+            (StatusCode::OK, "application/json", text)
+        }
+        _ => {
+            let text = format!("the metrics are at {PATH}\n");
+            (StatusCode::NOT_FOUND, "text/plain", text)
+        }
     };
     let mut response = Response::new(Full::from(body));
     *response.status_mut() = status;

@@ -1,10 +1,11 @@
 //! Metrics for Prometheus: counted as events occur ([`Metrics`]), or read at each scrape
-//! (`scrape.rs`).
+//! (`scrape.rs`). Beside them the listener tells `status` the slowest statements.
 
 mod current;
 pub(crate) mod listener;
 mod process;
 mod scrape;
+pub(crate) mod slow_statements;
 
 use std::time::Duration;
 

@@ -3,12 +3,14 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use changelog_tests::database::{self, Db};
 use changelog_tests::installed::{in_path, missing};
 use changelog_tests::{
-    Receiver, TestApp, TestClient, assert_contains, assert_lacks, on_both, on_one, run,
+    Engine, Receiver, TestApp, TestClient, assert_contains, assert_lacks, on_both, on_one, run,
 };
+use serde_json::{Value, json};
 
-on_both!(process: metrics_describe_the_service);
+on_both!(process: metrics_describe_the_service, the_slowest_statements_are_known);
 on_one!(
     process:
     unknown_paths_and_methods_are_one_route,
@@ -31,10 +33,15 @@ async fn with_metrics(app: &mut TestApp, flags: &[&str]) -> TestClient {
         .chain(flags.iter().copied())
         .collect();
     app.restart_with(&all).await;
+    TestClient::new(&metrics_address(app))
+}
+
+/// Returns the address of the metrics that the service has printed.
+fn metrics_address(app: &TestApp) -> String {
     let log = app.server.log();
     let (_, rest) = log.split_once("metrics on http://").expect("their address");
     let (address, _) = rest.split_once("/metrics\n").expect("their path");
-    TestClient::new(address)
+    address.to_owned()
 }
 
 async fn scrape(metrics: &TestClient) -> String {
@@ -42,6 +49,46 @@ async fn scrape(metrics: &TestClient) -> String {
     answer.is(200);
     assert_contains(answer.header("content-type"), "version=0.0.4");
     answer.text
+}
+
+/// Of both databases, a lock that the next change of a host waits for.
+const LOCKS: [(Engine, &str); 2] = [
+    (Engine::Sqlite, "BEGIN IMMEDIATE"),
+    (Engine::Postgres, "BEGIN; LOCK TABLE hosts"),
+];
+
+async fn the_slowest_statements_are_known(mut app: TestApp) {
+    with_metrics(&mut app, &[]).await;
+    let address = metrics_address(&app);
+    let asking = ["status", "--metrics-listen", &address];
+    assert_eq!(app.admin(&asking)["slow_statements"], json!([]));
+    let mut other = Db::open(app.engine, &app.database).await;
+    for (_, lock) in LOCKS
+        .into_iter()
+        .filter(|(engine, _)| *engine == app.engine)
+    {
+        database::execute!(&mut other, sqlx::raw_sql(lock));
+    }
+    let key = app.key();
+    let create = key.create("/api/hosts", json!({ "hostname": "secret-name" }));
+    let release = async {
+        tokio::time::sleep(Duration::from_millis(1_200)).await;
+        database::execute!(&mut other, sqlx::raw_sql("COMMIT"));
+    };
+    tokio::join!(create, release);
+    let slow = app.admin(&asking)["slow_statements"].clone();
+    let slowest = &slow[0];
+    assert!(slowest["longest_seconds"].as_f64() > Some(0.999), "{slow}");
+    assert_eq!(slowest["count"], 1, "{slow}");
+    assert_lacks(&slow.to_string(), "secret-name");
+    assert_eq!(app.admin(&["status"])["slow_statements"], Value::Null);
+    // What is known without the server is printed if it does not answer.
+    app.server.kill9();
+    let printed = app.try_admin(&asking, "");
+    assert!(printed.status.success());
+    let said = String::from_utf8_lossy(&printed.stderr);
+    assert_contains(&said, "the slowest statements are not known: ");
+    other.close().await;
 }
 
 /// Returns the value of a metric with these labels.
