@@ -146,9 +146,12 @@ struct OrganizationRow {
 
 impl SsoProvider {
     /// Returns the provider without its secret, as a JSON object.
-    pub(crate) fn to_json(&self) -> Map<String, Value> {
-        let groups: Vec<String> = self.roles.groups.iter().map(ToString::to_string).collect();
-        let members = json!({
+    pub(crate) fn to_json(&self) -> Value {
+        let groups = self.roles.groups.iter();
+        let groups: Map<String, Value> = groups
+            .map(|one| (one.group.clone(), json!(one.role)))
+            .collect();
+        json!({
             "issuer": self.issuer,
             "client_id": self.client_id,
             "default_role": self.roles.default_role,
@@ -157,9 +160,9 @@ impl SsoProvider {
             "required": self.is_required,
             "emergency_owner": self.emergency_owner,
             "redirect": self.redirect.as_str(),
-            "allows_insecure": self.allows_insecure,
-        });
-        members.as_object().cloned().unwrap_or_default()
+            "allow_insecure_issuer": self.allows_insecure,
+            "updated_at": self.updated_at,
+        })
     }
 
     fn of(tenant: Tenant, row: Row) -> Result<Self, StoreError> {
@@ -207,13 +210,17 @@ impl SsoProvider {
         }
     }
 
-    /// Returns what the activity log shows of it, with the name of the emergency owner.
+    /// Returns what the activity log shows of it: groups in the words of `--group`, and the name
+    /// of the emergency owner.
     fn shown(&self, owners: &[User]) -> Map<String, Value> {
         let emergency = self.emergency_owner.and_then(|id| {
             let owner = owners.iter().find(|owner| owner.id == id)?;
             Some(owner.name.clone())
         });
-        let mut shown = self.to_json();
+        let groups: Vec<String> = self.roles.groups.iter().map(ToString::to_string).collect();
+        let mut shown = self.to_json().as_object().cloned().unwrap_or_default();
+        shown.remove("updated_at");
+        shown.insert("groups".to_owned(), json!(groups));
         shown.insert("emergency_owner".to_owned(), json!(emergency));
         shown
     }
