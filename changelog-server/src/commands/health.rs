@@ -10,7 +10,7 @@ use crate::integrations::http::{ReceiverClient, ReceiverRequest, ReceiverRespons
 /// Asks the service at an address whether it is ready; the command fails if it is not.
 pub(super) async fn run(common: &Common, health: &Health) -> Result<(), Failure> {
     let url = format!("{}/readyz?verbose", health.url());
-    let answer = ask(&url).await?;
+    let answer = ask(&url).await.map_err(Failure::NotReady)?;
     let text = String::from_utf8_lossy(&answer.body);
     let text = text.trim_end();
     let is_ready = answer.status.is_success();
@@ -28,7 +28,7 @@ pub(super) async fn run(common: &Common, health: &Health) -> Result<(), Failure>
 }
 
 /// Asks a server of the operator, who has given its address: it may be in any network.
-pub(super) async fn ask(url: &str) -> Result<ReceiverResponse, Failure> {
+pub(super) async fn ask(url: &str) -> Result<ReceiverResponse, String> {
     let everywhere: Vec<IpNet> = vec![Ipv4Net::default().into(), Ipv6Net::default().into()];
     let request = ReceiverRequest {
         method: Method::GET,
@@ -37,5 +37,5 @@ pub(super) async fn ask(url: &str) -> Result<ReceiverResponse, Failure> {
         body: bytes::Bytes::new(),
     };
     let answer = ReceiverClient::new(everywhere).send(request).await;
-    answer.map_err(|error| Failure::NotReady(format!("{url} does not answer: {error}")))
+    answer.map_err(|error| format!("{url} does not answer: {error}"))
 }

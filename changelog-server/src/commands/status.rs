@@ -100,7 +100,7 @@ async fn slow_statements(arguments: &config::Status) -> Option<Vec<SlowStatement
             serde_json::from_slice(&answer.body).map_err(|error| error.to_string())
         }
         Ok(answer) => Err(format!("{url} answered {}", answer.status.as_u16())),
-        Err(failure) => Err(failure.to_string()),
+        Err(error) => Err(error),
     };
     answer
         .inspect_err(|error| note(&format!("the slowest statements are not known: {error}")))
