@@ -121,7 +121,7 @@ pub enum Command {
     },
     /// Move everything from SQLite to PostgreSQL or back, and prove it; no server may run
     Move(Move),
-    /// Print versions, sizes, organizations, what waits and the slowest statements
+    /// Print versions, sizes, organizations, queues and the slowest SQL statements
     Status(Status),
     /// Print the OpenAPI document
     Openapi,

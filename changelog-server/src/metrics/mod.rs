@@ -1,5 +1,5 @@
 //! Metrics for Prometheus: counted as events occur ([`Metrics`]), or read at each scrape
-//! (`scrape.rs`). Beside them the listener tells `status` the slowest statements.
+//! (`scrape.rs`). The listener also serves the slowest SQL statements, for `status`.
 
 mod current;
 pub(crate) mod listener;

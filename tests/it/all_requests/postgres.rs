@@ -177,8 +177,9 @@ fn problems(explained: &[Explained], sent: &[Sent]) -> Vec<String> {
     // By statement and problem.
     let mut all: BTreeMap<(&str, String), (&str, BTreeSet<&str>)> = BTreeMap::new();
     let is_by_command = |text: &str| BY_COMMANDS.iter().any(|part| text.contains(part));
-    // Expired rows are deleted every ten minutes, on connections that are replaced after thirty:
-    // PostgreSQL plans that for its values. On a slow machine it happens while it is told not to.
+    // Expired rows are deleted every ten minutes, on connections that are closed after thirty.
+    // PostgreSQL uses a generic plan for that only if the test forces it to, and a slow machine
+    // is still in that pass when the deletion runs.
     let is_forced = |one: &Explained| {
         let is_purge = one.statement.starts_with("DELETE ") && one.statement.ends_with(PURGE_END);
         is_purge && one.is_generic()
