@@ -21,14 +21,18 @@ const CLOCK_SAVE_INTERVAL: Duration = Duration::from_mins(1);
 /// How often pending entries are moved to the activity log.
 const PENDING_ACTIVITY_INTERVAL: Duration = Duration::from_mins(1);
 
+/// How often it is looked for tables that have grown.
+const STATISTICS_INTERVAL: Duration = Duration::from_secs(10);
+
 /// Starts the tasks, which run until they are aborted.
-pub(crate) fn start(app: &App) -> [JoinHandle<()>; 8] {
+pub(crate) fn start(app: &App) -> [JoinHandle<()>; 9] {
     [
         tokio::spawn(run_maintenance(app.clone())),
         tokio::spawn(delete_old_records(app.clone())),
         tokio::spawn(erase_people(app.clone())),
         tokio::spawn(save_clock(app.clone())),
         tokio::spawn(move_pending_activity(app.clone())),
+        tokio::spawn(update_statistics(app.clone())),
         tokio::spawn(mail::run(app.clone())),
         tokio::spawn({
             let app = app.clone();
@@ -148,6 +152,17 @@ async fn move_pending_activity(app: App) {
                 tracing::info!(moved, pending, "moved pending entries to the activity log");
             }
             Err(error) => tracing::warn!(%error, "pending entries could not be read"),
+        }
+    }
+}
+
+/// Has the database look at tables that have grown, so that it chooses well how to read them.
+async fn update_statistics(app: App) {
+    let mut interval = interval(STATISTICS_INTERVAL);
+    loop {
+        interval.tick().await;
+        if let Err(error) = app.store.update_statistics().await {
+            tracing::warn!(%error, "the statistics of the database could not be updated");
         }
     }
 }

@@ -2,7 +2,6 @@
 //! second or more, which is how they come into the log; this layer of the log's subscriber keeps
 //! the longest run of each. The subscriber is one for a process, and so is what it keeps.
 
-use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use changelog_core::Timestamp;
@@ -22,18 +21,11 @@ const MAX_KEPT: usize = 20;
 /// The limit on the characters of a statement that are kept.
 const MAX_CHARS: usize = 500;
 
-static KEPT: Mutex<BTreeMap<String, Runs>> = Mutex::new(BTreeMap::new());
-
-/// The slow runs of one statement.
-#[derive(Clone, Copy, Debug)]
-struct Runs {
-    count: u64,
-    longest: f64,
-    last_at: Timestamp,
-}
+/// The slowest first.
+static KEPT: Mutex<Vec<SlowStatement>> = Mutex::new(Vec::new());
 
 /// A statement that took a second or more, without its values.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct SlowStatement {
     /// Its text, its first 500 characters.
     pub(crate) statement: String,
@@ -47,16 +39,7 @@ pub(crate) struct SlowStatement {
 
 /// Returns what the server keeps, the slowest first.
 pub(crate) fn slowest() -> Vec<SlowStatement> {
-    let kept = kept();
-    let slow = kept.iter().map(|(statement, runs)| SlowStatement {
-        statement: statement.clone(),
-        count: runs.count,
-        longest_seconds: runs.longest,
-        last_at: runs.last_at,
-    });
-    let mut slow: Vec<SlowStatement> = slow.collect();
-    slow.sort_by(|one, other| other.longest_seconds.total_cmp(&one.longest_seconds));
-    slow
+    kept().clone()
 }
 
 /// Returns the layer that keeps them.
@@ -103,34 +86,32 @@ impl Visit for Reported {
     fn record_debug(&mut self, _: &Field, _: &dyn std::fmt::Debug) {}
 }
 
-fn kept() -> MutexGuard<'static, BTreeMap<String, Runs>> {
+fn kept() -> MutexGuard<'static, Vec<SlowStatement>> {
     KEPT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn keep(kept: &mut BTreeMap<String, Runs>, reported: &Reported, now: Timestamp) {
+fn keep(kept: &mut Vec<SlowStatement>, reported: &Reported, now: Timestamp) {
     let text = match reported.statement.trim() {
         "" => &reported.summary,
         text => text,
     };
     let words: Vec<&str> = text.split_whitespace().collect();
-    let statement = words.join(" ").chars().take(MAX_CHARS).collect();
-    let runs = kept.entry(statement).or_insert(Runs {
-        count: 0,
-        longest: 0.0,
-        last_at: now,
-    });
-    runs.count += 1;
-    runs.longest = runs.longest.max(reported.seconds);
-    runs.last_at = now;
-    if kept.len() > MAX_KEPT {
-        let quickest = kept
-            .iter()
-            .min_by(|(_, one), (_, other)| one.longest.total_cmp(&other.longest));
-        if let Some((statement, _)) = quickest {
-            let statement = statement.clone();
-            kept.remove(&statement);
-        }
+    let statement: String = words.join(" ").chars().take(MAX_CHARS).collect();
+    let known = kept.iter_mut().find(|one| one.statement == statement);
+    if let Some(known) = known {
+        known.count += 1;
+        known.longest_seconds = known.longest_seconds.max(reported.seconds);
+        known.last_at = now;
+    } else {
+        kept.push(SlowStatement {
+            statement,
+            count: 1,
+            longest_seconds: reported.seconds,
+            last_at: now,
+        });
     }
+    kept.sort_by(|one, other| other.longest_seconds.total_cmp(&one.longest_seconds));
+    kept.truncate(MAX_KEPT);
 }
 
 #[cfg(test)]
@@ -139,7 +120,7 @@ mod tests {
 
     #[test]
     fn the_slowest_statements_are_kept_without_growing() {
-        let mut all = BTreeMap::new();
+        let mut all = Vec::new();
         let now = Timestamp::from_millis(0);
         for number in 0..2 * MAX_KEPT {
             let slow = |seconds| Reported {
@@ -153,15 +134,18 @@ mod tests {
             keep(&mut all, &slow(1.0), now);
         }
         assert_eq!(all.len(), MAX_KEPT);
-        let runs = all["SELECT 39 FROM changes"];
-        assert_eq!((runs.count, runs.longest), (2, 40.0));
-        assert!(!all.contains_key("SELECT 0 FROM changes"));
+        let statements = |all: &[SlowStatement]| -> Vec<String> {
+            all.iter().map(|one| one.statement.clone()).collect()
+        };
+        assert_eq!(statements(&all)[0], "SELECT 39 FROM changes");
+        assert_eq!((all[0].count, all[0].longest_seconds), (2, 40.0));
+        assert_eq!(statements(&all)[MAX_KEPT - 1], "SELECT 20 FROM changes");
         let short = Reported {
             summary: "COMMIT".to_owned(),
             seconds: 500.0,
             ..Reported::default()
         };
         keep(&mut all, &short, now);
-        assert!(all.contains_key("COMMIT"));
+        assert_eq!(statements(&all)[0], "COMMIT");
     }
 }

@@ -18,14 +18,10 @@ use super::engine::{
     execute, on,
 };
 use super::host_environments::HostEnvironments;
-use super::index::counts::CountMemory;
+use super::index::counts::{CountMemory, CountSlot, CountSlots};
 use super::quotas::{self, Quota, Quotas};
 use super::tenant::Tenant;
 use super::tenant_work::TenantWork;
-
-/// Over how many rows each kept count is spread on PostgreSQL, so that as many
-/// transactions of one organization can add to it at the same time.
-pub(super) const COUNT_SLOTS: usize = 4;
 
 /// When an organization is this close to a limit, transactions that add to it
 /// count one after the other on PostgreSQL. More than may add at the same moment.
@@ -41,6 +37,7 @@ pub struct Database {
     pub(super) known_actors: KnownActors,
     pub(super) host_environments: HostEnvironments,
     pub(super) count_memory: CountMemory,
+    pub(super) count_slots: CountSlots,
     /// Notifies of the requests of sources that are to be read.
     pub(super) source_work: TenantWork,
     /// Notifies of the incidents whose suspects are to be ranked.
@@ -53,7 +50,7 @@ pub struct Tx {
     /// Boxed, because a transaction is moved from call to call.
     pub(super) database: Box<Database>,
     /// Which row of a kept count this transaction adds to.
-    pub(super) slot: i64,
+    pub(super) slot: CountSlot,
     /// Returned when this transaction is about to commit, so that another one of
     /// the organization, or of another, may begin.
     permit: Option<Permit>,
@@ -71,6 +68,10 @@ impl fmt::Debug for Tx {
 
 impl Database {
     pub(super) fn new(connections: Connections) -> Self {
+        let count_slots = match &connections.writes {
+            Engine::Sqlite(_) => CountSlots::of_one_writer(),
+            Engine::Postgres(_) => CountSlots::of_several_writers(),
+        };
         Self {
             connections,
             quotas: Quotas::default(),
@@ -78,6 +79,7 @@ impl Database {
             known_actors: KnownActors::default(),
             host_environments: HostEnvironments::default(),
             count_memory: CountMemory::default(),
+            count_slots,
             source_work: TenantWork::default(),
             ranking_work: TenantWork::default(),
         }
@@ -87,7 +89,7 @@ impl Database {
     /// yet, or of the operator.
     pub async fn begin(&self) -> Result<Tx, StoreError> {
         let permit = self.connections.write_permit(None).await?;
-        self.begin_with(Some(permit)).await
+        self.begin_with(None, Some(permit)).await
     }
 
     /// Begins a transaction of an organization.
@@ -96,31 +98,28 @@ impl Database {
     /// [`StoreError::Overloaded`] when the organization has too many others.
     pub async fn begin_for(&self, tenant: Tenant) -> Result<Tx, StoreError> {
         let permit = self.connections.write_permit(Some(tenant.id())).await?;
-        self.begin_with(Some(permit)).await
+        self.begin_with(Some(tenant), Some(permit)).await
     }
 
-    /// Begins a transaction of a batch, which has its own limits.
-    pub(super) async fn begin_batch(&self) -> Result<Tx, StoreError> {
-        self.begin_with(None).await
+    /// Begins a transaction of a batch, which has its own limits; on PostgreSQL a batch is of
+    /// one organization.
+    pub(super) async fn begin_batch(&self, tenant: Option<Tenant>) -> Result<Tx, StoreError> {
+        self.begin_with(tenant, None).await
     }
 
-    async fn begin_with(&self, permit: Option<Permit>) -> Result<Tx, StoreError> {
+    async fn begin_with(
+        &self,
+        tenant: Option<Tenant>,
+        permit: Option<Permit>,
+    ) -> Result<Tx, StoreError> {
         Ok(Tx {
             connection: self.connections.begin().await?,
             database: Box::new(self.clone()),
-            slot: self.draw_slot(),
+            slot: self.count_slots.take(tenant),
             permit,
             new_actors: Vec::new(),
             after_commit: Vec::new(),
         })
-    }
-
-    /// Draws which row of a kept count a transaction adds to.
-    pub(super) fn draw_slot(&self) -> i64 {
-        match &self.connections.writes {
-            Engine::Sqlite(_) => 0,
-            Engine::Postgres(_) => rand::random_range(0..i64::try_from(COUNT_SLOTS).unwrap_or(1)),
-        }
     }
 
     /// Waits for a connection for lists, searches and counts.

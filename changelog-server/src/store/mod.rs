@@ -69,6 +69,7 @@ mod source_operations;
 mod sources;
 mod sso;
 mod sso_sign_in;
+mod statistics;
 mod subscriptions;
 mod summaries;
 mod tags;
@@ -175,10 +176,7 @@ impl Store {
         purpose: Purpose,
         capacity: Capacity,
     ) -> Result<(Self, ServeLock), OpenError> {
-        // One more than a single organization may use.
-        let write_batches = database::COUNT_SLOTS + 1;
-        let (connections, serve_lock) =
-            engine::open(address, purpose, capacity, write_batches).await?;
+        let (connections, serve_lock) = engine::open(address, purpose, capacity).await?;
         let database = Database::new(connections);
         if purpose == Purpose::Serve && database.is_target_of_move().await? {
             return Err(OpenError::UnfinishedMove);

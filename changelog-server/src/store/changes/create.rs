@@ -28,9 +28,9 @@ use crate::store::{Actor, Database, StoreError, Tenant, Tx, services};
 /// The limit on changes that one transaction creates, unless one request has more.
 /// Such a transaction makes other writers wait for about ten milliseconds.
 const MAX_CHANGES_PER_BATCH: usize = 128;
-/// The limit on changes whose statements are joined into one: of more changes there
-/// are too many different statements to keep them prepared.
-const MAX_CHANGES_JOINED: usize = 4;
+/// The limit on changes whose statements are joined into one, which is kept prepared. Of more,
+/// the statements cost less than their rows.
+const MAX_CHANGES_JOINED: usize = 16;
 /// The limit on attempts at one request whose sort keys are taken.
 const MAX_ATTEMPTS: usize = 20;
 
@@ -228,7 +228,9 @@ fn may_be_of_one(error: &StoreError) -> bool {
 
 /// Checks requests, and writes those that pass, in one transaction.
 async fn check_then_insert(database: &Database, creations: &[Creation]) -> Results<Created> {
-    let mut tx = database.begin_batch().await?;
+    let mut tx = database
+        .begin_batch(creations.first().map(|one| one.tenant))
+        .await?;
     let existing = tx.look_up(creations).await?;
     let answers: Vec<_> = creations.iter().map(|one| existing.check(one)).collect();
     let fresh: Vec<&Creation> = creations
@@ -394,7 +396,7 @@ impl Tx {
             creations,
             expired_keys,
             actors: &actors,
-            slot: self.slot,
+            slot: self.slot.number(),
         };
         match &mut self.connection {
             Engine::Sqlite(db) => new.script::<Sqlite>(Script::new()).run(&mut **db).await?,
@@ -411,11 +413,13 @@ impl Database {
         let creations: Vec<&Creation> = creations.iter().collect();
         let changes: usize = creations.iter().map(|one| one.drafts.len()).sum();
         let actors = self.known_actors.unknown(actors_of(&creations));
+        let tenant = creations.first().map(|one| one.tenant);
+        let slot = self.count_slots.take(tenant);
         let new = NewRows {
             creations: &creations,
             expired_keys: &[],
             actors: &actors,
-            slot: self.draw_slot(),
+            slot: slot.number(),
         };
         match &self.connections.writes {
             Engine::Sqlite(writer) => {
@@ -432,7 +436,8 @@ impl Database {
                 self.known_actors.add(actors);
             }
             Engine::Postgres(_) => {
-                let mut tx = self.begin_batch().await?;
+                drop(slot);
+                let mut tx = self.begin_batch(tenant).await?;
                 tx.write(&creations, &[]).await?;
                 tx.commit().await?;
             }

@@ -73,7 +73,7 @@ impl Tx {
         now: DateTime<Utc>,
     ) -> Result<Change, StoreError> {
         let row = ChangeRow::new(tenant, sort_key, &change);
-        let slot = self.slot;
+        let slot = self.slot.number();
         run_script!(self, |DB| script::<DB>(tenant, &[row], slot))?;
         let entry = Entry::of_change(Action::Deleted, &change, metadata);
         self.record(tenant, actor, entry, now).await?;
@@ -122,7 +122,7 @@ impl Tx {
             })
             .collect();
         if !rows.is_empty() {
-            let slot = self.slot;
+            let slot = self.slot.number();
             run_script!(self, |DB| script::<DB>(tenant, &rows, slot))?;
         }
         Ok(rows.len())

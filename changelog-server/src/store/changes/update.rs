@@ -83,7 +83,7 @@ impl Tx {
         let update = Update {
             before: ChangeRow::new(tenant, sort_key, &before),
             after: ChangeRow::new(tenant, new_sort_key, &change),
-            slot: self.slot,
+            slot: self.slot.number(),
         };
         match &mut self.connection {
             Engine::Sqlite(db) => update.script::<Sqlite>().run(&mut **db).await?,

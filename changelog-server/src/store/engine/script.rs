@@ -11,7 +11,7 @@ use sqlx::sqlite::{SqliteConnection, SqliteRow};
 use sqlx::{AssertSqlSafe, Database, Execute, FromRow, Postgres, QueryBuilder, Sqlite};
 
 use super::backend::{bounded, committed};
-use super::dialect::{Dialect, Value, push_values};
+use super::dialect::{Dialect, PushValue, Value, push_values};
 use super::error::StoreError;
 
 /// The most rows that one statement inserts: SQLite takes 32,766 values.
@@ -65,9 +65,14 @@ impl<DB: Dialect> Script<DB> {
         rows: &[[Value<'_>; N]],
         after: &str,
     ) {
+        let is_joined = self.starts.is_some();
         for rows in rows.chunks(MAX_ROWS_PER_STATEMENT) {
             let query = self.statement(before);
-            push_values(query, rows.iter().copied());
+            if is_joined {
+                push_rounded_values(query, rows);
+            } else {
+                push_values(query, rows.iter().copied());
+            }
             query.push(after);
             self.rows += rows.len();
         }
@@ -118,6 +123,22 @@ impl Script<Postgres> {
         let arguments = arguments.map_err(sqlx::Error::Encode)?.unwrap_or_default();
         let statement = sqlx::query_with(AssertSqlSafe(text), arguments).execute(connection);
         committed(async { statement.await.map(drop) }).await
+    }
+}
+
+/// Writes rows as VALUES, whose number is rounded up to a power of two: the last row is
+/// repeated, and a limit leaves the repetitions out. A joined statement has several such lists,
+/// and without this nearly every one would be another text, which is prepared and kept.
+fn push_rounded_values<DB: Dialect, const N: usize>(
+    query: &mut QueryBuilder<DB>,
+    rows: &[[Value<'_>; N]],
+) {
+    let missing = rows.len().next_power_of_two() - rows.len();
+    let repeated = rows.last().into_iter().cycle().take(missing);
+    push_values(query, rows.iter().chain(repeated).copied());
+    if let [_, _, ..] = rows {
+        let limit = i64::try_from(rows.len()).unwrap_or(i64::MAX);
+        query.push_value(" LIMIT ", limit);
     }
 }
 
@@ -218,8 +239,9 @@ mod tests {
     #[test]
     fn joined_statements_keep_their_parameters() {
         let mut script = Script::joined();
-        for table in ["a", "b", "c"] {
-            script.insert(&format!("INSERT INTO {table} (d) "), &[[1.into()]], "");
+        for (table, rows) in [("a", 1), ("b", 3), ("c", 1)] {
+            let rows = vec![[1.into()]; rows];
+            script.insert(&format!("INSERT INTO {table} (d) "), &rows, "");
         }
         let text = joined(
             script.statements[0].sql().as_str(),
@@ -227,7 +249,8 @@ mod tests {
         );
         assert_eq!(
             text,
-            "WITH s1 AS (INSERT INTO c (d) VALUES ($3)), s0 AS (INSERT INTO b (d) VALUES ($2)) \
+            "WITH s1 AS (INSERT INTO c (d) VALUES ($7)), \
+             s0 AS (INSERT INTO b (d) VALUES ($2), ($3), ($4), ($5) LIMIT $6) \
              INSERT INTO a (d) VALUES ($1)"
         );
     }

@@ -26,7 +26,7 @@ const MIN_OFFSET_TO_SKIP_DAYS: i64 = 2_000;
 const MIN_MATCHES_TO_READ_BACK: i64 = 10_000;
 
 /// A page to be read.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(in crate::store) struct Page {
     pub(super) tenant: Tenant,
     filter: ChangeFilter,

@@ -11,7 +11,7 @@ use crate::store::index::search::{self, ChangeMatcher, SearchDialect};
 use crate::store::{Database, StoreError, Tenant};
 
 /// What changes are read from, in the order of lists.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Source {
     /// The changes themselves, by their indexes of risk and status.
     Changes {
@@ -32,7 +32,7 @@ pub(super) enum Source {
 
 /// A part of a list: the changes of a source in a range of effective times, in
 /// milliseconds since 1970. No change is in two parts of a list.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Part {
     pub(super) source: Source,
     pub(super) time: Range<i64>,

@@ -9,8 +9,9 @@
 //! Requests wait in lanes, one for each organization. Lanes are served in
 //! rotation, so that an organization with many requests does not delay others.
 //!
-//! Nothing is kept from one batch to the next, so that a result is never older
-//! than its request.
+//! Equal reads that wait are one: when a change is recorded, all pages that follow the
+//! log ask for the same list. Nothing is kept from one batch to the next, so that a
+//! result is never older than its request.
 
 #[cfg(test)]
 mod tests;
@@ -30,6 +31,9 @@ use super::fair_share::PERMIT_TIMEOUT;
 
 /// How long a caller waits for what it reads; it has five seconds in all.
 const READ_TIMEOUT: Duration = Duration::from_secs(4);
+
+/// A read is compared with the newest that wait, at most so many.
+const MAX_COMPARED: usize = 32;
 
 /// How much runs at the same time.
 #[derive(Clone, Copy, Debug)]
@@ -104,9 +108,12 @@ struct Lane<R, T> {
 
 struct Waiting<R, T> {
     request: R,
-    reply: oneshot::Sender<Result<T, StoreError>>,
+    /// One for each caller.
+    replies: Vec<Reply<T>>,
     since: Instant,
 }
+
+type Reply<T> = oneshot::Sender<Result<T, StoreError>>;
 
 struct Batch<K, R, T> {
     lanes: Vec<K>,
@@ -117,7 +124,7 @@ impl<K, R, T> Batcher<K, R, T>
 where
     K: Copy + Eq + Hash + Send + Sync + 'static,
     R: Send + 'static,
-    T: Send + 'static,
+    T: Clone + Send + 'static,
 {
     /// Makes a batcher that runs its batches by `run`, and weighs requests by
     /// `weigh`: each at least 1.
@@ -154,9 +161,13 @@ where
 
     /// Submits a request that reads, and waits for its result for a limited time:
     /// when a database stops to answer, a request waits until the running batch
-    /// fails, and then for its own.
-    pub(crate) async fn read(&self, lane: K, request: R) -> Result<T, StoreError> {
-        tokio::time::timeout(READ_TIMEOUT, self.submit(lane, request))
+    /// fails, and then for its own. If an equal one waits, both get the same result.
+    pub(crate) async fn read(&self, lane: K, request: R) -> Result<T, StoreError>
+    where
+        R: PartialEq,
+    {
+        let result = self.enter(|lanes, reply| lanes.push_or_join(lane, request, reply));
+        tokio::time::timeout(READ_TIMEOUT, result)
             .await
             .unwrap_or_else(|_| {
                 Err(StoreError::Unavailable(
@@ -172,15 +183,20 @@ where
     /// [`StoreError::Overloaded`] when the lane has too many requests for this one
     /// to be run soon.
     pub(crate) async fn submit(&self, lane: K, request: R) -> Result<T, StoreError> {
+        self.enter(|lanes, reply| lanes.push(lane, request, reply))
+            .await
+    }
+
+    /// Adds a request to those that wait, begins a batch if one may begin, and waits for the
+    /// result.
+    async fn enter(
+        &self,
+        add: impl FnOnce(&mut Lanes<K, R, T>, Reply<T>),
+    ) -> Result<T, StoreError> {
         let (reply, result) = oneshot::channel();
         let batch = {
             let mut lanes = self.0.lock();
-            let waiting = Waiting {
-                request,
-                reply,
-                since: Instant::now(),
-            };
-            lanes.push(lane, waiting);
+            add(&mut lanes, reply);
             lanes.next_batch(&self.0.limits, self.0.weigh)
         };
         if let Some(batch) = batch {
@@ -195,7 +211,12 @@ impl<K, R, T> Lanes<K, R, T>
 where
     K: Copy + Eq + Hash,
 {
-    fn push(&mut self, key: K, waiting: Waiting<R, T>) {
+    fn push(&mut self, key: K, request: R, reply: Reply<T>) {
+        let waiting = Waiting {
+            request,
+            replies: vec![reply],
+            since: Instant::now(),
+        };
         let lane = self.by_key.entry(key).or_insert_with(|| Lane {
             waiting: VecDeque::new(),
             running_batches: 0,
@@ -206,6 +227,19 @@ where
         }
         lane.waiting.push_back(waiting);
         self.waiting_requests += 1;
+    }
+
+    /// Adds a request, or its caller to an equal one.
+    fn push_or_join(&mut self, key: K, request: R, reply: Reply<T>)
+    where
+        R: PartialEq,
+    {
+        let waiting = self.by_key.get_mut(&key).into_iter();
+        let mut newest = waiting.flat_map(|lane| lane.waiting.iter_mut().rev().take(MAX_COMPARED));
+        match newest.find(|waiting| waiting.request == request) {
+            Some(equal) => equal.replies.push(reply),
+            None => self.push(key, request, reply),
+        }
     }
 
     /// Removes the requests of the next batch, if one may begin.
@@ -300,12 +334,14 @@ impl<R, T> Lane<R, T> {
         while added < most
             && let Some(next) = self.waiting.pop_front()
         {
-            if next.reply.is_closed() {
+            if next.replies.iter().all(Reply::is_closed) {
                 continue;
             }
             if next.since.elapsed() > PERMIT_TIMEOUT {
-                let _ = next.reply.send(Err(self.refusal()));
-                refused += 1;
+                refused += next.replies.len() as u64;
+                for reply in next.replies {
+                    let _ = reply.send(Err(self.refusal()));
+                }
                 continue;
             }
             let weight = weigh(&next.request);
@@ -345,7 +381,10 @@ where
     }
 
     /// Runs a batch, then the next, until no request waits.
-    async fn run(self: Arc<Self>, first: Batch<K, R, T>) {
+    async fn run(self: Arc<Self>, first: Batch<K, R, T>)
+    where
+        T: Clone,
+    {
         let mut next = Some(first);
         while let Some(Batch { lanes, requests }) = next {
             let mut running = Running {
@@ -355,28 +394,39 @@ where
             };
             let (requests, replies): (Vec<R>, Vec<_>) = requests
                 .into_iter()
-                .map(|waiting| (waiting.request, waiting.reply))
+                .map(|waiting| (waiting.request, waiting.replies))
                 .unzip();
-            let size = u32::try_from(requests.len()).unwrap_or(u32::MAX);
-            self.batch_sizes.observe(size.into());
+            let size: usize = replies.iter().map(Vec::len).sum();
+            self.batch_sizes
+                .observe(u32::try_from(size).unwrap_or(u32::MAX).into());
             let results = (self.run)(requests).await;
             running.failure = results.as_ref().err().cloned();
             match results {
                 Ok(results) => {
-                    for (reply, result) in replies.into_iter().zip(results) {
-                        // A caller that has left needs no result.
-                        let _ = reply.send(result);
+                    for (replies, result) in replies.into_iter().zip(results) {
+                        answer(replies, result);
                     }
                 }
                 Err(error) => {
-                    for reply in replies {
-                        let _ = reply.send(Err(error.clone()));
+                    for replies in replies {
+                        answer(replies, Err(error.clone()));
                     }
                 }
             }
             drop(running);
             next = self.lock().next_batch(&self.limits, self.weigh);
         }
+    }
+}
+
+/// Sends a result to its callers. One that has left needs none.
+fn answer<T: Clone>(mut replies: Vec<Reply<T>>, result: Result<T, StoreError>) {
+    let last = replies.pop();
+    for reply in replies {
+        let _ = reply.send(result.clone());
+    }
+    if let Some(reply) = last {
+        let _ = reply.send(result);
     }
 }
 

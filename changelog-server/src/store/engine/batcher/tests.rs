@@ -131,3 +131,25 @@ async fn a_request_is_dropped_when_its_caller_left_and_refused_when_it_waited_to
     assert!(matches!(late.await.unwrap(), Err(StoreError::Overloaded)));
     assert_eq!(bench.begun.recv().await.unwrap().0, [4]);
 }
+
+#[tokio::test]
+async fn equal_reads_that_wait_are_one() {
+    let mut bench = bench(ONE_WRITER);
+    let mut read = Vec::new();
+    // The first runs already when the others come.
+    for request in [1, 1, 2, 1, 2, 1] {
+        let batcher = bench.batcher.clone();
+        read.push(tokio::spawn(async move {
+            assert_eq!(batcher.read('a', request).await.unwrap(), request);
+        }));
+        tokio::task::yield_now().await;
+    }
+    for expected in [vec![1], vec![1, 2]] {
+        let (batch, release) = bench.begun.recv().await.unwrap();
+        assert_eq!(batch, expected);
+        release.send(()).unwrap();
+    }
+    for read in read {
+        read.await.unwrap();
+    }
+}

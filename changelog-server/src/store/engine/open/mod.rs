@@ -23,19 +23,16 @@ pub(crate) fn newest_schema(address: &str) -> i64 {
 }
 
 /// Opens the database at an address and migrates its schema. The lock that is
-/// returned with it must be held for as long as the process serves. On PostgreSQL
-/// at most `write_batches` batches of writes run at the same time.
+/// returned with it must be held for as long as the process serves.
 pub(crate) async fn open(
     address: &str,
     purpose: Purpose,
     capacity: Capacity,
-    write_batches: usize,
 ) -> Result<(Connections, ServeLock), OpenError> {
     if address.starts_with("sqlite:") {
         sqlite::open(address, purpose, capacity).await
     } else if address.starts_with("postgres://") || address.starts_with("postgresql://") {
-        let connections = postgres::open(address, purpose, capacity, write_batches).await?;
-        Ok((connections, None))
+        Ok((postgres::open(address, purpose, capacity).await?, None))
     } else {
         Err(OpenError::Address)
     }

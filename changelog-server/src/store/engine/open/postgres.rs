@@ -45,6 +45,12 @@ const LEFT_PREPARED: &str = "SELECT count(*) FROM pg_prepared_statements WHERE n
 /// exist.
 const CONFUSED_STATEMENT: [&str; 2] = ["42P05", "26000"];
 
+/// The limits on batches of writes that run at the same time: in all, and of one organization.
+/// While some wait for the disk, another one can be run; with more, each would have fewer
+/// writes, and cost more.
+const WRITE_BATCHES: usize = 5;
+const WRITE_BATCHES_OF_ORGANIZATION: usize = 2;
+
 /// A setting that PostgreSQL has only for a session that began with it.
 const MARK: &str = "changelog.session";
 const READ_MARK: &str = "SELECT current_setting('changelog.session', true)";
@@ -54,7 +60,6 @@ pub(super) async fn open(
     address: &str,
     purpose: Purpose,
     capacity: Capacity,
-    write_batches: usize,
 ) -> Result<Connections, OpenError> {
     let options = PgConnectOptions::from_str(address)
         .map_err(OpenError::MalformedAddress)?
@@ -75,7 +80,7 @@ pub(super) async fn open(
             tracing::warn!(%error, "waiting for the database");
         })
         .await?;
-    Ok(pools(&options, access, capacity, write_batches))
+    Ok(pools(&options, access, capacity))
 }
 
 /// What a start finds out about the database.
@@ -230,7 +235,6 @@ fn pools(
     options: &PgConnectOptions,
     Access { route, is_citus }: Access,
     capacity: Capacity,
-    write_batches: usize,
 ) -> Connections {
     let pool =
         |connections: usize, limit: Duration| PostgresPool::new(options, route, connections, limit);
@@ -246,7 +250,7 @@ fn pools(
     let rest = connections - HEALTH_CONNECTIONS - SYSTEM_CONNECTIONS - POINT_CONNECTIONS;
     let writing = rest / 2;
     let lists = rest - writing;
-    let write_batches = writing.div_ceil(2).min(write_batches);
+    let write_batches = writing.div_ceil(2).min(WRITE_BATCHES);
     let transactions = writing - write_batches;
     Connections {
         readers: ReaderGroups {
@@ -259,7 +263,10 @@ fn pools(
         writes: Engine::Postgres(pool(writing, STATEMENT_TIMEOUT)),
         write_permits: FairShare::new(transactions, capacity.share_of(transactions)),
         // One batch is kept for other organizations.
-        write_batches: (write_batches, (write_batches - 1).max(1)),
+        write_batches: (
+            write_batches,
+            (write_batches - 1).clamp(1, WRITE_BATCHES_OF_ORGANIZATION),
+        ),
         joins_scripts: !is_citus && route == Route::Direct,
         sqlite: None,
     }

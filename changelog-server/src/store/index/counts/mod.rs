@@ -12,6 +12,7 @@ mod kinds;
 mod memory;
 mod paging;
 mod places;
+mod slots;
 mod spans;
 mod totals;
 
@@ -29,6 +30,7 @@ pub use hours::{BusyServices, HOUR, HourCount};
 pub use kinds::{ChartScope, KindCounts};
 pub(in crate::store) use memory::CountMemory;
 pub(in crate::store) use paging::Start;
+pub(in crate::store) use slots::{CountSlot, CountSlots};
 
 use super::search::Facets;
 use crate::store::Tenant;

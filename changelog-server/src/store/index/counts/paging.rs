@@ -8,7 +8,7 @@ use crate::store::index::sort_key;
 use crate::store::{Database, StoreError};
 
 /// Where a page begins.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::store) struct Start {
     /// The changes of the page have sort keys below this one.
     pub(in crate::store) before: i64,

@@ -1,0 +1,122 @@
+//! Which row of a stored count a transaction adds to.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::store::Tenant;
+
+/// The number of rows that a count may be spread over on PostgreSQL.
+const MAX_SLOTS: usize = 4;
+
+/// The slots that transactions of this process are using; cheap to clone.
+///
+/// A transaction takes the first slot that no other one of its organization uses: they need not
+/// wait for each other, and an organization with one writer at a time has one row for each
+/// count, which is what reading costs.
+#[derive(Clone, Debug)]
+pub(in crate::store) struct CountSlots {
+    /// How many transactions use each slot.
+    used: Arc<Mutex<HashMap<Tenant, [usize; MAX_SLOTS]>>>,
+    /// The one that is taken first, by chance, so that several processes have different ones.
+    first: usize,
+    count: usize,
+}
+
+/// The slot of a transaction; free again when this is dropped.
+#[derive(Debug)]
+pub(in crate::store) struct CountSlot {
+    slots: CountSlots,
+    tenant: Option<Tenant>,
+    number: usize,
+}
+
+impl CountSlots {
+    /// Creates the slots of a database with one writer.
+    pub(in crate::store) fn of_one_writer() -> Self {
+        Self {
+            used: Arc::default(),
+            first: 0,
+            count: 1,
+        }
+    }
+
+    /// Creates the slots of a database with several writers.
+    pub(in crate::store) fn of_several_writers() -> Self {
+        Self {
+            first: rand::random_range(0..MAX_SLOTS),
+            count: MAX_SLOTS,
+            ..Self::of_one_writer()
+        }
+    }
+
+    /// Takes the slot of a transaction of an organization, or of one that adds to no counts.
+    pub(in crate::store) fn take(&self, tenant: Option<Tenant>) -> CountSlot {
+        let tenant = tenant.filter(|_| self.count > 1);
+        let number = tenant.map_or(self.first, |tenant| {
+            let mut used = self.lock();
+            let used = used.entry(tenant).or_default();
+            let in_turn = (0..self.count).map(|number| (self.first + number) % self.count);
+            let number = in_turn.min_by_key(|number| used[*number]);
+            let number = number.unwrap_or_default();
+            used[number] += 1;
+            number
+        });
+        CountSlot {
+            slots: self.clone(),
+            tenant,
+            number,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Tenant, [usize; MAX_SLOTS]>> {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl CountSlot {
+    /// Returns its number, as rows have it.
+    pub(in crate::store) fn number(&self) -> i64 {
+        i64::try_from(self.number).unwrap_or_default()
+    }
+}
+
+impl Drop for CountSlot {
+    fn drop(&mut self) {
+        let Some(tenant) = self.tenant else {
+            return;
+        };
+        let mut all = self.slots.lock();
+        if let Some(used) = all.get_mut(&tenant) {
+            used[self.number] -= 1;
+            if used.iter().all(|count| *count == 0) {
+                all.remove(&tenant);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sqlx::types::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn the_first_free_slot_is_taken() {
+        let [one, other] = [1, 2].map(|number| Some(Tenant(Uuid::from_u128(number).into())));
+        let slots = CountSlots::of_several_writers();
+        let first = slots.take(one);
+        let second = slots.take(one);
+        assert_ne!(first.number(), second.number());
+        assert_eq!(slots.take(other).number(), first.number());
+        let number = first.number();
+        drop(first);
+        let taken: Vec<_> = (0..4).map(|_| slots.take(one)).collect();
+        assert_eq!(taken[0].number(), number);
+        // All are in use: one is shared.
+        assert_eq!(taken[3].number(), number);
+        drop((second, taken));
+        assert!(slots.lock().is_empty());
+        assert_eq!(CountSlots::of_one_writer().take(one).number(), 0);
+    }
+}
