@@ -346,6 +346,8 @@ CREATE TABLE changes (
 CREATE INDEX changes_by_risk ON changes (organization_id, risk_level, sort_key);
 CREATE INDEX changes_by_status ON changes (organization_id, status, sort_key);
 CREATE INDEX changes_by_risk_and_status ON changes (organization_id, risk_level, status, sort_key);
+CREATE INDEX changes_by_environment ON changes (organization_id, environment, risk_level, sort_key)
+    WHERE environment IS NOT NULL;
 CREATE INDEX changes_by_service ON changes (organization_id, service_id, sort_key)
     WHERE service_id IS NOT NULL;
 CREATE INDEX changes_by_host ON changes (organization_id, host_id, sort_key)

@@ -101,21 +101,23 @@ impl Database {
         self.begin_with(Some(tenant), Some(permit)).await
     }
 
-    /// Begins a transaction of a batch, which has its own limits; on PostgreSQL a batch is of
-    /// one organization.
-    pub(super) async fn begin_batch(&self, tenant: Option<Tenant>) -> Result<Tx, StoreError> {
-        self.begin_with(tenant, None).await
+    /// Begins a transaction of a batch, which has its own limits.
+    pub(super) async fn begin_batch(
+        &self,
+        tenants: impl IntoIterator<Item = Tenant>,
+    ) -> Result<Tx, StoreError> {
+        self.begin_with(tenants, None).await
     }
 
     async fn begin_with(
         &self,
-        tenant: Option<Tenant>,
+        tenants: impl IntoIterator<Item = Tenant>,
         permit: Option<Permit>,
     ) -> Result<Tx, StoreError> {
         Ok(Tx {
             connection: self.connections.begin().await?,
             database: Box::new(self.clone()),
-            slot: self.count_slots.take(tenant),
+            slot: self.count_slots.take(tenants),
             permit,
             new_actors: Vec::new(),
             after_commit: Vec::new(),

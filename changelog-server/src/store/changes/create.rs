@@ -6,7 +6,8 @@
 //! thread switches, on PostgreSQL a round trip) is shared. Everything that can be
 //! prepared without the database is prepared before, in [`Draft`].
 
-use std::collections::HashSet;
+use std::borrow::Borrow;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use changelog_core::{ChangeCreated, HostId, ServiceId, Timestamp, ViolationCode, Violations};
 use sqlx::types::Uuid;
@@ -153,8 +154,8 @@ impl Creation {
 pub(in crate::store) fn batcher(database: &Database) -> Batcher<Tenant, Creation, Created> {
     let (batches, batches_per_lane) = database.connections.write_batches;
     let mixes_lanes = match &database.connections.writes {
-        Engine::Sqlite(_) => Sqlite::MIXES_ORGANIZATIONS,
-        Engine::Postgres(_) => Postgres::MIXES_ORGANIZATIONS,
+        Engine::Sqlite(_) => true,
+        Engine::Postgres(_) => database.connections.joins_scripts,
     };
     let database = database.clone();
     Batcher::new(
@@ -171,25 +172,39 @@ pub(in crate::store) fn batcher(database: &Database) -> Batcher<Tenant, Creation
 
 /// Runs creations in one transaction. They are first written without any check:
 /// keys are usually new, services and hosts exist, and sort keys are free. If the
-/// database refuses one, all are checked and written again; if it still refuses,
-/// each is written by itself.
+/// database refuses one, those of each organization are checked and written again.
 async fn create_batch(database: Database, creations: Vec<Creation>) -> Results<Created> {
-    let database = &database;
-    let written = match database.insert(&creations).await {
-        Ok(()) => Ok(creations.iter().map(|one| Ok(one.created())).collect()),
-        Err(error) if may_be_of_one(&error) => check_then_insert(database, &creations).await,
-        Err(error) => Err(error),
-    };
-    match written {
-        Err(error) if may_be_of_one(&error) => {
-            let mut answers = Vec::new();
-            for creation in creations {
-                answers.push(create_one(database, creation).await);
-            }
-            Ok(answers)
-        }
-        written => written,
+    match database.insert(&creations).await {
+        Ok(()) => return Ok(creations.iter().map(|one| Ok(one.created())).collect()),
+        Err(error) if may_be_of_one(&error) => {}
+        Err(error) => return Err(error),
     }
+    let mut by_organization: BTreeMap<Tenant, Vec<(usize, Creation)>> = BTreeMap::new();
+    for (number, creation) in creations.into_iter().enumerate() {
+        let of_organization = by_organization.entry(creation.tenant).or_default();
+        of_organization.push((number, creation));
+    }
+    let mut answers = BTreeMap::new();
+    for of_organization in by_organization.into_values() {
+        let (numbers, creations): (Vec<_>, Vec<_>) = of_organization.into_iter().unzip();
+        let checked = create_checked(&database, creations).await?;
+        answers.extend(numbers.into_iter().zip(checked));
+    }
+    Ok(answers.into_values().collect())
+}
+
+/// Checks creations of one organization, and writes them in one transaction; if the database
+/// refuses one, each by itself.
+async fn create_checked(database: &Database, creations: Vec<Creation>) -> Results<Created> {
+    match check_then_insert(database, &creations).await {
+        Err(error) if may_be_of_one(&error) => {}
+        answers => return answers,
+    }
+    let mut answers = Vec::new();
+    for creation in creations {
+        answers.push(create_one(database, creation).await);
+    }
+    Ok(answers)
 }
 
 async fn create_one(database: &Database, mut creation: Creation) -> Result<Created, StoreError> {
@@ -228,9 +243,7 @@ fn may_be_of_one(error: &StoreError) -> bool {
 
 /// Checks requests, and writes those that pass, in one transaction.
 async fn check_then_insert(database: &Database, creations: &[Creation]) -> Results<Created> {
-    let mut tx = database
-        .begin_batch(creations.first().map(|one| one.tenant))
-        .await?;
+    let mut tx = database.begin_batch(tenants_of(creations)).await?;
     let existing = tx.look_up(creations).await?;
     let answers: Vec<_> = creations.iter().map(|one| existing.check(one)).collect();
     let fresh: Vec<&Creation> = creations
@@ -413,8 +426,7 @@ impl Database {
         let creations: Vec<&Creation> = creations.iter().collect();
         let changes: usize = creations.iter().map(|one| one.drafts.len()).sum();
         let actors = self.known_actors.unknown(actors_of(&creations));
-        let tenant = creations.first().map(|one| one.tenant);
-        let slot = self.count_slots.take(tenant);
+        let slot = self.count_slots.take(tenants_of(&creations));
         let new = NewRows {
             creations: &creations,
             expired_keys: &[],
@@ -437,7 +449,7 @@ impl Database {
             }
             Engine::Postgres(_) => {
                 drop(slot);
-                let mut tx = self.begin_batch(tenant).await?;
+                let mut tx = self.begin_batch(tenants_of(&creations)).await?;
                 tx.write(&creations, &[]).await?;
                 tx.commit().await?;
             }
@@ -475,6 +487,11 @@ fn select_existing<DB: Dialect>(table: &str, wanted: &HashSet<(Uuid, Uuid)>) -> 
     let organization = wanted.iter().next().map(|(organization, _)| *organization);
     push_organization(&mut query, "t.organization_id", organization);
     query
+}
+
+/// Returns the organizations of creations, each once.
+fn tenants_of<C: Borrow<Creation>>(creations: &[C]) -> BTreeSet<Tenant> {
+    creations.iter().map(|one| one.borrow().tenant).collect()
 }
 
 /// Returns who creates changes, and in which organizations.

@@ -36,6 +36,7 @@ pub(crate) struct Connections {
     /// Whether a script can be [joined](super::Script::joined) into one statement:
     /// on PostgreSQL, unless it is distributed by Citus, which refuses such a
     /// statement, or behind a pooler, where a single statement has no limit of time.
+    /// Such a statement may have rows of several organizations.
     pub(crate) joins_scripts: bool,
     /// What exists on SQLite only.
     pub(crate) sqlite: Option<SqliteParts>,

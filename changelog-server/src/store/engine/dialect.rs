@@ -12,7 +12,7 @@ pub(crate) trait Dialect: Database {
     /// Whether a sort key is unique among the changes of all organizations, because
     /// it is the number of the row.
     const SORT_KEYS_ARE_GLOBAL: bool;
-    /// Whether rows of several organizations share a statement. A database that is
+    /// Whether rows of several organizations are read by one statement. A database that is
     /// distributed by organization runs such a statement on every server, and one
     /// that names its organization on the one that has its rows.
     const MIXES_ORGANIZATIONS: bool;

@@ -2,21 +2,23 @@
 
 use std::ops::Range;
 
-use changelog_core::{ChangeFilter, HostId, RiskLevel, ServiceId, Status, Timestamp};
+use changelog_core::{ChangeFilter, Environment, HostId, RiskLevel, ServiceId, Status, Timestamp};
 use chrono::Utc;
 use sqlx::QueryBuilder;
 
-use crate::store::engine::{PushValue, Value};
+use crate::store::engine::{Engine, PushValue, Value};
 use crate::store::index::search::{self, ChangeMatcher, SearchDialect};
 use crate::store::{Database, StoreError, Tenant};
 
 /// What changes are read from, in the order of lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Source {
-    /// The changes themselves, by their indexes of risk and status.
+    /// The changes themselves, by their indexes of risk and status, or, on PostgreSQL, of
+    /// environment and risk.
     Changes {
         risk_level: Option<RiskLevel>,
         status: Option<Status>,
+        environment: Option<Environment>,
     },
     /// The changes whose first service this is.
     Service(ServiceId),
@@ -67,7 +69,14 @@ impl Source {
             query.push(" AND ").push(column).push_value(" = ", value);
         };
         match self {
-            Self::Changes { risk_level, status } => {
+            Self::Changes {
+                risk_level,
+                status,
+                environment,
+            } => {
+                if let Some(environment) = environment {
+                    push("environment", environment.as_str().into());
+                }
                 if let Some(risk_level) = risk_level {
                     push("risk_level", risk_level.as_str().into());
                 }
@@ -108,7 +117,8 @@ pub(super) async fn of(
         && time.contains(&Utc::now().timestamp_millis())
         && (filter.statuses.is_empty() || filter.statuses.contains(&Status::InProgress));
     let earlier = earlier_than(&time);
-    let mut parts: Vec<Part> = match indexed(filter, &matcher) {
+    let has_environments = matches!(database.connections.writes, Engine::Postgres(_));
+    let mut parts: Vec<Part> = match indexed(filter, &matcher, has_environments) {
         Some(sources) => {
             let part = |source| Part {
                 source,
@@ -129,7 +139,7 @@ pub(super) async fn of(
             ..filter.clone()
         };
         let matcher = ChangeMatcher::new(&running);
-        let sources = match indexed(&running, &matcher) {
+        let sources = match indexed(&running, &matcher, has_environments) {
             Some(sources) => sources,
             None => vec![Source::Search(
                 search::match_query(database, tenant, &matcher).await?,
@@ -146,16 +156,25 @@ pub(super) async fn of(
 }
 
 /// Returns the sources whose indexes have exactly the changes of a filter, each change
-/// once; `None` if only the search index has them.
-fn indexed(filter: &ChangeFilter, matcher: &ChangeMatcher) -> Option<Vec<Source>> {
+/// once; `None` if only the search index has them. PostgreSQL has an index of environments
+/// because its search index returns all changes of one before the first.
+fn indexed(
+    filter: &ChangeFilter,
+    matcher: &ChangeMatcher,
+    has_environments: bool,
+) -> Option<Vec<Source>> {
     if !matcher.is_without_words() || filter.created_by.is_some() || filter.has_origin() {
         return None;
     }
-    let has_kinds = !filter.risk_levels.is_empty() || !filter.statuses.is_empty();
+    let by_environment = !filter.environments.is_empty();
+    if by_environment && (!has_environments || !filter.statuses.is_empty()) {
+        return None;
+    }
+    let has_kinds = by_environment || !filter.risk_levels.is_empty() || !filter.statuses.is_empty();
     let references = usize::from(filter.service_id.is_some())
         + usize::from(filter.host_id.is_some())
         + filter.tags.len();
-    if !filter.environments.is_empty() || references > 1 || (references == 1 && has_kinds) {
+    if references > 1 || (references == 1 && has_kinds) {
         return None;
     }
     if let Some(id) = filter.service_id {
@@ -167,15 +186,25 @@ fn indexed(filter: &ChangeFilter, matcher: &ChangeMatcher) -> Option<Vec<Source>
     if let Some(tag) = filter.tags.first() {
         return Some(vec![Source::Tag(tag.clone())]);
     }
-    let risk_levels = alternatives(&filter.risk_levels);
+    let environments = alternatives(&filter.environments);
+    // Their index has an order for each risk.
+    let risk_levels = match filter.risk_levels.as_slice() {
+        [] if by_environment => alternatives(RiskLevel::ALL),
+        risk_levels => alternatives(risk_levels),
+    };
     let statuses = alternatives(&filter.statuses);
-    let each = risk_levels.iter().flat_map(|risk_level| {
-        statuses.iter().map(|status| Source::Changes {
-            risk_level: risk_level.clone(),
-            status: status.clone(),
-        })
-    });
-    Some(each.collect())
+    let mut sources = Vec::new();
+    for environment in &environments {
+        for risk_level in &risk_levels {
+            let sources_of = statuses.iter().map(|status| Source::Changes {
+                risk_level: risk_level.clone(),
+                status: status.clone(),
+                environment: environment.clone(),
+            });
+            sources.extend(sources_of);
+        }
+    }
+    Some(sources)
 }
 
 /// Returns each of some values, or `None` for any value if there are none.

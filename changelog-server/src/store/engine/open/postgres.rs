@@ -45,10 +45,12 @@ const LEFT_PREPARED: &str = "SELECT count(*) FROM pg_prepared_statements WHERE n
 /// exist.
 const CONFUSED_STATEMENT: [&str; 2] = ["42P05", "26000"];
 
-/// The limits on batches of writes that run at the same time: in all, and of one organization.
+/// The limits on batches of writes that run at the same time: those with writes of several
+/// organizations, those of one organization each, and those with writes of one organization.
 /// While some wait for the disk, another one can be run; with more, each would have fewer
 /// writes, and cost more.
-const WRITE_BATCHES: usize = 5;
+const WRITE_BATCHES: usize = 3;
+const WRITE_BATCHES_UNMIXED: usize = 5;
 const WRITE_BATCHES_OF_ORGANIZATION: usize = 2;
 
 /// A setting that PostgreSQL has only for a session that began with it.
@@ -250,7 +252,13 @@ fn pools(
     let rest = connections - HEALTH_CONNECTIONS - SYSTEM_CONNECTIONS - POINT_CONNECTIONS;
     let writing = rest / 2;
     let lists = rest - writing;
-    let write_batches = writing.div_ceil(2).min(WRITE_BATCHES);
+    let joins_scripts = !is_citus && route == Route::Direct;
+    let write_batches = if joins_scripts {
+        WRITE_BATCHES
+    } else {
+        WRITE_BATCHES_UNMIXED
+    };
+    let write_batches = writing.div_ceil(2).min(write_batches);
     let transactions = writing - write_batches;
     Connections {
         readers: ReaderGroups {
@@ -267,7 +275,7 @@ fn pools(
             write_batches,
             (write_batches - 1).clamp(1, WRITE_BATCHES_OF_ORGANIZATION),
         ),
-        joins_scripts: !is_citus && route == Route::Direct,
+        joins_scripts,
         sqlite: None,
     }
 }

@@ -10,7 +10,7 @@ const MAX_SLOTS: usize = 4;
 
 /// The slots that transactions of this process are using; cheap to clone.
 ///
-/// A transaction takes the first slot that no other one of its organization uses: they need not
+/// A transaction takes the first slot that no other one of its organizations uses: they need not
 /// wait for each other, and an organization with one writer at a time has one row for each
 /// count, which is what reading costs.
 #[derive(Clone, Debug)]
@@ -26,7 +26,7 @@ pub(in crate::store) struct CountSlots {
 #[derive(Debug)]
 pub(in crate::store) struct CountSlot {
     slots: CountSlots,
-    tenant: Option<Tenant>,
+    tenants: Vec<Tenant>,
     number: usize,
 }
 
@@ -49,23 +49,27 @@ impl CountSlots {
         }
     }
 
-    /// Takes the slot of a transaction of an organization, or of one that adds to no counts.
-    pub(in crate::store) fn take(&self, tenant: Option<Tenant>) -> CountSlot {
-        let tenant = tenant.filter(|_| self.count > 1);
-        let number = tenant.map_or(self.first, |tenant| {
-            let mut used = self.lock();
-            let used = used.entry(tenant).or_default();
-            let in_turn = (0..self.count).map(|number| (self.first + number) % self.count);
-            let number = in_turn.min_by_key(|number| used[*number]);
-            let number = number.unwrap_or_default();
-            used[number] += 1;
-            number
-        });
-        CountSlot {
+    /// Takes the slot of a transaction of some organizations; of none if it adds to no counts.
+    pub(in crate::store) fn take(&self, tenants: impl IntoIterator<Item = Tenant>) -> CountSlot {
+        let mut taken = CountSlot {
             slots: self.clone(),
-            tenant,
-            number,
+            tenants: Vec::new(),
+            number: self.first,
+        };
+        if self.count > 1 {
+            taken.tenants = tenants.into_iter().collect();
+            let mut used = self.lock();
+            let uses = |number: &usize| -> usize {
+                let of = |tenant| used.get(tenant).map_or(0, |used| used[*number]);
+                taken.tenants.iter().map(of).sum()
+            };
+            let in_turn = (0..self.count).map(|number| (self.first + number) % self.count);
+            taken.number = in_turn.min_by_key(uses).unwrap_or_default();
+            for tenant in &taken.tenants {
+                used.entry(*tenant).or_default()[taken.number] += 1;
+            }
         }
+        taken
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Tenant, [usize; MAX_SLOTS]>> {
@@ -82,14 +86,13 @@ impl CountSlot {
 
 impl Drop for CountSlot {
     fn drop(&mut self) {
-        let Some(tenant) = self.tenant else {
-            return;
-        };
         let mut all = self.slots.lock();
-        if let Some(used) = all.get_mut(&tenant) {
-            used[self.number] -= 1;
-            if used.iter().all(|count| *count == 0) {
-                all.remove(&tenant);
+        for tenant in &self.tenants {
+            if let Some(used) = all.get_mut(tenant) {
+                used[self.number] -= 1;
+                if used.iter().all(|count| *count == 0) {
+                    all.remove(tenant);
+                }
             }
         }
     }
@@ -115,7 +118,11 @@ mod tests {
         assert_eq!(taken[0].number(), number);
         // All are in use: one is shared.
         assert_eq!(taken[3].number(), number);
-        drop((second, taken));
+        // One that is free in both.
+        drop(second);
+        let both = slots.take(one.into_iter().chain(other));
+        assert_eq!(both.number(), (number + 1) % 4);
+        drop((both, taken));
         assert!(slots.lock().is_empty());
         assert_eq!(CountSlots::of_one_writer().take(one).number(), 0);
     }
