@@ -38,6 +38,7 @@ mod pipelines;
 mod problems;
 mod scopes;
 mod sdk;
+mod sequences;
 mod services;
 mod tenant_isolation;
 

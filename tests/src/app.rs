@@ -171,12 +171,16 @@ impl TestApp {
 
     /// Creates another organization in the same service.
     pub fn second_organization(&self) -> Organization {
+        self.organization("Umbrella", "grace")
+    }
+
+    /// Creates another organization, with an owner of this name, in the same service.
+    pub fn organization(&self, name: &str, owner: &str) -> Organization {
+        let given = (name.to_owned(), owner.to_owned());
         let created = self.server.with_store(|store| async move {
-            template::create_organization(&store, "Umbrella", "grace").await
+            template::create_organization(&store, &given.0, &given.1).await
         });
-        created.unwrap_or_else(|| {
-            create_organization(self.folder(), &self.database, "Umbrella", "grace")
-        })
+        created.unwrap_or_else(|| create_organization(self.folder(), &self.database, name, owner))
     }
 
     /// Returns the address of an empty database.

@@ -4,6 +4,8 @@ use std::fmt::Display;
 use std::io::Write;
 use std::process::ExitCode;
 
+use crate::Engine;
+
 /// Runs a benchmark if it is requested, and returns the exit code of its program.
 pub fn main<E: Display>(run: impl FnOnce() -> Result<(), E>) -> ExitCode {
     if std::env::args().any(|argument| argument == "--bench") {
@@ -42,6 +44,20 @@ pub fn block_on<F: Future>(future: F) -> std::io::Result<F::Output> {
 pub fn number(name: &str, default: usize) -> usize {
     let text = std::env::var(name).ok();
     text.map_or(default, |text| text.parse().expect("a number"))
+}
+
+/// Returns the databases that `BENCH_ENGINES` names: `sqlite`, `postgres` or, by default, both.
+///
+/// # Panics
+/// It names another one.
+pub fn engines() -> Vec<Engine> {
+    let names = std::env::var("BENCH_ENGINES").unwrap_or_else(|_| "sqlite,postgres".to_owned());
+    let engine = |name: &str| match name.trim() {
+        "sqlite" => Engine::Sqlite,
+        "postgres" => Engine::Postgres,
+        other => panic!("BENCH_ENGINES must name sqlite or postgres, got {other:?}"),
+    };
+    names.split(',').map(engine).collect()
 }
 
 /// Prints a line of a table.

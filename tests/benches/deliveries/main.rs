@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use changelog_tests::bench::{self, print};
 use changelog_tests::receivers::{Answer, Receiver};
-use changelog_tests::{Engine, TestApp, TestClient};
+use changelog_tests::{TestApp, TestClient};
 use futures_util::future::join_all;
 use serde_json::json;
 
@@ -32,7 +32,7 @@ fn run() -> std::io::Result<()> {
             "| Database | Creates/s without | with | with/without | healthy receivers had all after |",
         );
         print("|---|---|---|---|---|");
-        for engine in [Engine::Sqlite, Engine::Postgres] {
+        for engine in bench::engines() {
             if let Some(app) = TestApp::with_process(engine).await {
                 measure(app, changes).await;
             }

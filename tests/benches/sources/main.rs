@@ -10,6 +10,7 @@
 //!
 //! `cargo bench -p changelog-tests --bench sources` prints the table. `BENCH_ROUNDS` (2) is the
 //! number of rounds: 10 make a history of 100,000 events, 0 leaves the flood out.
+//! `BENCH_ENGINES` (`sqlite,postgres`) are the databases.
 
 mod alerts;
 
@@ -18,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use changelog_tests::bench::{self, print};
-use changelog_tests::{Engine, TestApp, TestClient, try_send};
+use changelog_tests::{TestApp, TestClient, try_send};
 use futures_util::future::join_all;
 use procfs_core::FromRead;
 use procfs_core::process::Status;
@@ -45,7 +46,7 @@ fn run() -> std::io::Result<()> {
             "| Database | Events before | stored/s | all read after | p50, p99 of a get, quiet | in the flood | p50, p99 of a create, quiet | in the flood | memory |",
         );
         print("|---|---|---|---|---|---|---|---|---|");
-        for engine in [Engine::Sqlite, Engine::Postgres] {
+        for engine in bench::engines() {
             if rounds == 0 {
                 continue;
             }
@@ -55,7 +56,7 @@ fn run() -> std::io::Result<()> {
         }
         print("\n| Database | Alerts | creates/s | p50, p99 until the suspects are in a chat |");
         print("|---|---|---|---|");
-        for engine in [Engine::Sqlite, Engine::Postgres] {
+        for engine in bench::engines() {
             alerts::measure(engine).await;
         }
     })
