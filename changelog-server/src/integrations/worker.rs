@@ -106,6 +106,10 @@ impl<K: Eq + Hash> Tasks<K> {
         F: Future<Output = ()> + Send + 'static,
     {
         self.forget_ended();
+        // It may have ended just now.
+        if (self.running.get(&key)).is_some_and(|(_, task)| task.is_finished()) {
+            self.running.remove(&key);
+        }
         let (wake, _) = self.running.entry(key).or_insert_with(|| {
             let wake = Arc::new(Notify::new());
             let task = self.set.spawn(start(Arc::clone(&wake)));
@@ -121,9 +125,11 @@ impl<K: Eq + Hash> Tasks<K> {
     }
 
     fn forget_ended(&mut self) {
-        // Also of those that have panicked.
-        while self.set.try_join_next().is_some() {}
-        self.running.retain(|_, (_, task)| !task.is_finished());
+        // Also those that have panicked.
+        let ended = std::iter::from_fn(|| self.set.try_join_next()).count();
+        if ended > 0 {
+            self.running.retain(|_, (_, task)| !task.is_finished());
+        }
     }
 
     /// Waits until all tasks have ended.

@@ -39,10 +39,11 @@ const SETTINGS: [&str; 8] = [
     "max_wal_size=8GB",
 ];
 
-/// What a command reads when it opens the database, and what lists all organizations: the
-/// requests of sources are looked at by commands.
-const BY_COMMANDS: [&str; 5] = [
+/// What a command reads when it opens the database, what a server asks PostgreSQL about its
+/// tables, and what lists all organizations: the requests of sources are looked at by commands.
+const BY_COMMANDS: [&str; 6] = [
     "SELECT 1 FROM pg_extension ",
+    " FROM pg_stat_user_tables ",
     "FROM _sqlx_migrations ",
     "SELECT id FROM organizations WHERE has_receivers = 1",
     "SELECT organization_id FROM sso_providers",

@@ -281,7 +281,7 @@ const CHANGES: [&str; 6] = [
                 'host/' || replace(host_id::text, '-', ''),
                 'author/' || replace(organization_id::text, '-', '')]) AS scope FROM seed) AS things,
                 unnest(ARRAY[0, -86400000]) AS span
-            WHERE scope IS NOT NULL AND (span < 0 OR scope NOT LIKE 'author/%')
+            WHERE scope IS NOT NULL
             UNION ALL
             SELECT organization_id, 'tag/' || unnest(tags), 0, 0, risk_level, status, environment
             FROM seed

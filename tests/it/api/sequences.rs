@@ -34,7 +34,8 @@ enum Step {
     CreateWithKey(u8, Draft),
     /// Creates at the same time.
     CreateTogether(Vec<Draft>),
-    Update(Index, Draft, Fields),
+    /// The fields that are updated, to values of a draft.
+    Update(Index, Draft, Vec<&'static str>),
     /// Several updates of one change at the same time, each of another field.
     UpdateTogether(Index, Draft),
     DeleteByForm(Index),
@@ -58,17 +59,16 @@ struct Draft {
     tags: BTreeSet<usize>,
 }
 
-/// The fields of an update.
-#[derive(Clone, Debug)]
-struct Fields {
-    title: bool,
-    risk: bool,
-    status: bool,
-    environment: bool,
-    service: bool,
-    host: bool,
-    tags: bool,
-}
+/// The fields that updates change.
+const FIELDS: [&str; 7] = [
+    "title",
+    "risk_level",
+    "status",
+    "environment",
+    "service_id",
+    "host_id",
+    "tags",
+];
 
 fn drafts() -> impl Strategy<Value = Draft> {
     let of = |index: Option<usize>| index.map(|index| ENVIRONMENTS[index]);
@@ -96,20 +96,6 @@ fn drafts() -> impl Strategy<Value = Draft> {
                 tags,
             },
         )
-}
-
-fn fields() -> impl Strategy<Value = Fields> {
-    any::<[bool; 7]>().prop_map(
-        |[title, risk, status, environment, service, host, tags]| Fields {
-            title,
-            risk,
-            status,
-            environment,
-            service,
-            host,
-            tags,
-        },
-    )
 }
 
 fn queries() -> impl Strategy<Value = Query> {
@@ -148,7 +134,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         8 => drafts().prop_map(Step::Create),
         4 => (0..NAMES, drafts()).prop_map(|(key, draft)| Step::CreateWithKey(key, draft)),
         2 => prop::collection::vec(drafts(), 2..6).prop_map(Step::CreateTogether),
-        8 => (any::<Index>(), drafts(), fields())
+        8 => (any::<Index>(), drafts(), prop::sample::subsequence(&FIELDS, 0..=FIELDS.len()))
             .prop_map(|(change, draft, fields)| Step::Update(change, draft, fields)),
         2 => (any::<Index>(), drafts())
             .prop_map(|(change, draft)| Step::UpdateTogether(change, draft)),
@@ -256,42 +242,20 @@ impl<'a> World<'a> {
                 }
             }
             Step::Update(index, draft, fields) => {
-                if let Some(number) = self.number(index) {
+                if let Some(number) = self.number(*index) {
                     let patch = self.patch(number, draft, fields);
                     self.update(number, vec![patch]).await;
                 }
             }
             Step::UpdateTogether(index, draft) => {
-                if let Some(number) = self.number(index) {
-                    let none = || Fields {
-                        title: false,
-                        risk: false,
-                        status: false,
-                        environment: false,
-                        service: false,
-                        host: false,
-                        tags: false,
-                    };
-                    let each = [
-                        Fields {
-                            title: true,
-                            ..none()
-                        },
-                        Fields {
-                            risk: true,
-                            ..none()
-                        },
-                        Fields {
-                            tags: true,
-                            ..none()
-                        },
-                    ];
-                    let patches = each.map(|fields| self.patch(number, draft, &fields));
+                if let Some(number) = self.number(*index) {
+                    let each = ["title", "risk_level", "tags"];
+                    let patches = each.map(|field| self.patch(number, draft, &[field]));
                     self.update(number, patches.to_vec()).await;
                 }
             }
             Step::DeleteByForm(index) => {
-                if let Some(number) = self.number(index) {
+                if let Some(number) = self.number(*index) {
                     let change = self.model.changes.remove(number);
                     let path = format!("/changes/{}/delete", change.id);
                     self.browser.submit(&path, &[]).await;
@@ -301,7 +265,7 @@ impl<'a> World<'a> {
                 }
             }
             Step::Read(index) => {
-                if let Some(number) = self.number(index) {
+                if let Some(number) = self.number(*index) {
                     self.assert_read(&self.model.changes[number]).await;
                 }
             }
@@ -420,42 +384,22 @@ impl<'a> World<'a> {
     }
 
     /// Changes the model, and returns the body of the request that does so in the service.
-    fn patch(&mut self, number: usize, draft: &Draft, fields: &Fields) -> Value {
+    fn patch(&mut self, number: usize, draft: &Draft, fields: &[&str]) -> Value {
         let (body, after) = self.draft(draft);
         let change = &mut self.model.changes[number];
         let mut patch = json!({});
-        let mut set = |is_set: bool, name: &str| {
-            if is_set {
-                patch[name] = body[name].clone();
+        for field in fields {
+            patch[field] = body[field].clone();
+            match *field {
+                "title" => change.words.clone_from(&after.words),
+                "risk_level" => change.risk = after.risk,
+                "status" => change.status = after.status,
+                "environment" => change.environment = after.environment,
+                "service_id" => change.service.clone_from(&after.service),
+                "host_id" => change.host.clone_from(&after.host),
+                "tags" => change.tags.clone_from(&after.tags),
+                other => panic!("unknown field {other}"),
             }
-        };
-        set(fields.title, "title");
-        set(fields.risk, "risk_level");
-        set(fields.status, "status");
-        set(fields.environment, "environment");
-        set(fields.service, "service_id");
-        set(fields.host, "host_id");
-        set(fields.tags, "tags");
-        if fields.title {
-            change.words = after.words;
-        }
-        if fields.risk {
-            change.risk = after.risk;
-        }
-        if fields.status {
-            change.status = after.status;
-        }
-        if fields.environment {
-            change.environment = after.environment;
-        }
-        if fields.service {
-            change.service = after.service;
-        }
-        if fields.host {
-            change.host = after.host;
-        }
-        if fields.tags {
-            change.tags = after.tags;
         }
         patch
     }
@@ -504,7 +448,7 @@ impl<'a> World<'a> {
         self.entries.push(entry.into());
     }
 
-    fn number(&self, index: &Index) -> Option<usize> {
+    fn number(&self, index: Index) -> Option<usize> {
         let all = self.model.changes.len();
         (all > 0).then(|| index.index(all))
     }

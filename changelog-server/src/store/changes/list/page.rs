@@ -7,7 +7,7 @@ use sqlx::QueryBuilder;
 use sqlx::types::Uuid;
 
 use super::MAX_BATCH;
-use super::parts::{Part, Source, earlier_than, time_of};
+use super::parts::{Part, Source, time_of};
 use crate::store::Tenant;
 use crate::store::activity::clamped;
 use crate::store::changes::{SERVICE_AND_HOST, push_json};
@@ -214,18 +214,20 @@ impl Page {
         scopes: &[Scope<'_>],
         running: bool,
     ) {
-        let time = time_of(&self.filter);
-        let (kind, time) = if running {
-            let running = KindFilter {
-                statuses: &[Status::InProgress],
-                ..self.kind()
-            };
-            (running, earlier_than(&time))
-        } else {
-            (self.kind(), time)
-        };
+        let mut kind = self.kind();
+        let mut time = time_of(&self.filter);
+        if running {
+            kind.statuses = &[Status::InProgress];
+            // All but the later ones: of the days since then the list itself is counted, too,
+            // and those before may be many more.
+            time.end = i64::MAX;
+        }
         for (number, scope) in scopes.iter().enumerate() {
             query.push(" + ");
+            if running {
+                kind.push_total(query, scope);
+                query.push(" - (");
+            }
             kind.push_within(query, scope, &time, |query, rest| {
                 // Of less than a day: the planner of PostgreSQL would rather read all
                 // changes of an environment from the search index.
@@ -245,6 +247,7 @@ impl Page {
                     }
                 }
             });
+            query.push(if running { ")" } else { "" });
         }
     }
 

@@ -98,7 +98,7 @@ pub(in crate::store::changes) fn time_of(filter: &ChangeFilter) -> Range<i64> {
 }
 
 /// Returns the times before a range; none if the range is empty.
-pub(super) fn earlier_than(time: &Range<i64>) -> Range<i64> {
+fn earlier_than(time: &Range<i64>) -> Range<i64> {
     if time.is_empty() { 0..0 } else { 0..time.start }
 }
 

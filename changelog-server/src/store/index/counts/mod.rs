@@ -55,7 +55,7 @@ pub enum Scope<'c> {
     Host(HostId),
     /// The changes with a tag. Of all tags only [`BY_HAND`] is counted by day, too.
     Tag(&'c str),
-    /// The changes that an API key or a person recorded, which are counted by day only.
+    /// The changes that an API key or a person recorded.
     Author(Uuid),
 }
 
@@ -130,7 +130,8 @@ impl<'c> CountDelta<'c> {
         let day = self.millis / DAY;
         let things = || {
             let services = self.facets.services.iter().copied().map(Scope::Service);
-            services.chain(self.facets.host_id.map(Scope::Host))
+            let things = services.chain(self.facets.host_id.map(Scope::Host));
+            things.chain(self.facets.author.map(Scope::Author))
         };
         let tags = || self.facets.tags.iter().map(|tag| Scope::Tag(tag));
         let totals = [Scope::Organization]
@@ -138,10 +139,7 @@ impl<'c> CountDelta<'c> {
             .chain(things())
             .chain(tags())
             .map(|scope| (scope.key(), ALL_TIME, 0));
-        // Of authors there are only days, which are added up, so that an ordinary create
-        // writes one row more and not two.
         let days = things()
-            .chain(self.facets.author.map(Scope::Author))
             .chain(tags().filter(Scope::has_days))
             .map(move |scope| (scope.key(), DAY_OF_OTHERS, day));
         totals
@@ -274,10 +272,7 @@ impl KindFilter<'_> {
         query: &mut QueryBuilder<DB>,
         scope: &Scope<'_>,
     ) {
-        match scope {
-            Scope::Author(_) => self.push_sum(query, scope, scope.day(), 0..END / DAY),
-            _ => self.push_sum(query, scope, ALL_TIME, 0..1),
-        }
+        self.push_sum(query, scope, ALL_TIME, 0..1);
     }
 
     /// Appends the number of changes of a scope within a range of milliseconds: whole

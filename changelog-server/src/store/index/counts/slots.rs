@@ -59,12 +59,12 @@ impl CountSlots {
         if self.count > 1 {
             taken.tenants = tenants.into_iter().collect();
             let mut used = self.lock();
-            let uses = |number: &usize| -> usize {
+            let transactions = |number: &usize| -> usize {
                 let of = |tenant| used.get(tenant).map_or(0, |used| used[*number]);
                 taken.tenants.iter().map(of).sum()
             };
             let in_turn = (0..self.count).map(|number| (self.first + number) % self.count);
-            taken.number = in_turn.min_by_key(uses).unwrap_or_default();
+            taken.number = in_turn.min_by_key(transactions).unwrap_or_default();
             for tenant in &taken.tenants {
                 used.entry(*tenant).or_default()[taken.number] += 1;
             }
