@@ -43,7 +43,7 @@ const SETTINGS: [&str; 8] = [
 /// tables, and what lists all organizations: the requests of sources are looked at by commands.
 const BY_COMMANDS: [&str; 6] = [
     "SELECT 1 FROM pg_extension ",
-    " FROM pg_stat_user_tables ",
+    " FROM pg_stat_user_tables",
     "FROM _sqlx_migrations ",
     "SELECT id FROM organizations WHERE has_receivers = 1",
     "SELECT organization_id FROM sso_providers",

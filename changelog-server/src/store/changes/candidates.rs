@@ -87,7 +87,7 @@ impl Database {
                 let matcher = ChangeMatcher::new(&filter);
                 Some(search::match_any(self, tenant, words, &matcher).await?)
             }
-            CandidateSource::Environment(environment) => {
+            CandidateSource::Environment(environment) if !self.indexes_environments() => {
                 filter.environments = vec![environment.clone()];
                 let matcher = ChangeMatcher::new(&filter);
                 Some(search::match_query(self, tenant, &matcher).await?)
@@ -197,13 +197,17 @@ fn push_sort_keys<DB: SearchDialect>(
             push_not_planned(query, tenant, newest);
             return;
         }
+        CandidateSource::Environment(environment) => {
+            push_of_environment(query, tenant, newest, environment);
+            return;
+        }
         CandidateSource::Host(id) => Some((" AND host_id = ", Value::from(id.0))),
         CandidateSource::Running => {
             let status = Status::InProgress.as_str();
             Some((" AND status = ", status.into()))
         }
         CandidateSource::UndoneAfter(at) => Some((" AND undone_at > ", at.millis().into())),
-        CandidateSource::All | CandidateSource::Environment(_) | CandidateSource::Words(_) => None,
+        CandidateSource::All | CandidateSource::Words(_) => None,
     };
     query.push("SELECT sort_key FROM changes WHERE organization_id = ");
     DB::bind(query, tenant.uuid().into());
@@ -244,6 +248,37 @@ fn push_not_planned<DB: SearchDialect>(
         query,
         ("sort_key", "sort_key"),
         statuses,
+        push,
+        (newest.limit, 0),
+    );
+}
+
+/// Appends the select of the newest changes of an environment, whose index has an order for each
+/// risk.
+fn push_of_environment<DB: SearchDialect>(
+    query: &mut QueryBuilder<DB>,
+    tenant: Tenant,
+    newest: &NewestOf,
+    environment: &Environment,
+) {
+    let push = |query: &mut QueryBuilder<DB>, risk_level: &RiskLevel| {
+        query.push("SELECT sort_key FROM changes WHERE organization_id = ");
+        DB::bind(query, tenant.uuid().into());
+        query.push_value(" AND environment = ", environment.as_str());
+        query.push_value(" AND risk_level = ", risk_level.as_str());
+        if !newest.planned {
+            query.push(" AND status <> 'planned'");
+        }
+        sort_key::push_range(
+            query,
+            "sort_key",
+            sort_key::of_millis(newest.millis.clone()),
+        );
+    };
+    push_merged(
+        query,
+        ("sort_key", "sort_key"),
+        RiskLevel::ALL,
         push,
         (newest.limit, 0),
     );

@@ -438,20 +438,20 @@ impl Database {
                 writer.run(new.script(Writer::script())).await?;
                 self.known_actors.add(actors);
             }
-            Engine::Postgres(pool)
-                if self.connections.joins_scripts && changes <= MAX_CHANGES_JOINED =>
-            {
-                let script = new.script(Script::joined());
-                let mut session = bounded(pool.session(Planning::Automatic)).await?;
-                script.run_joined(&mut session).await?;
-                session.keep();
-                self.known_actors.add(actors);
-            }
-            Engine::Postgres(_) => {
-                drop(slot);
-                let mut tx = self.begin_batch(tenants_of(&creations)).await?;
-                tx.write(&creations, &[]).await?;
-                tx.commit().await?;
+            Engine::Postgres(pool) => {
+                let is_joined = self.connections.joins_scripts && changes <= MAX_CHANGES_JOINED;
+                let script = is_joined.then(|| new.script(Script::joined()));
+                if let Some(script) = script.filter(Script::is_kept_joined) {
+                    let mut session = bounded(pool.session(Planning::Automatic)).await?;
+                    script.run_joined(&mut session).await?;
+                    session.keep();
+                    self.known_actors.add(actors);
+                } else {
+                    drop(slot);
+                    let mut tx = self.begin_batch(tenants_of(&creations)).await?;
+                    tx.write(&creations, &[]).await?;
+                    tx.commit().await?;
+                }
             }
         }
         self.notify(&creations);

@@ -20,6 +20,9 @@ const MAX_ROWS_PER_STATEMENT: usize = 1_000;
 /// kept: their lengths hardly ever repeat, and one of 500 changes takes megabytes.
 const MAX_ROWS_PREPARED: usize = 24;
 
+/// The limit on rows of a joined statement: of more, it is not worth keeping prepared.
+const MAX_ROWS_JOINED: usize = 256;
+
 /// Statements that run one after the other.
 pub(crate) struct Script<DB: Database> {
     statements: Vec<QueryBuilder<DB>>,
@@ -104,6 +107,12 @@ impl Script<Postgres> {
             starts: Some(Vec::new()),
             rows: 0,
         }
+    }
+
+    /// Returns whether a [`Script::joined`] one has so few rows that it should be run as one
+    /// statement.
+    pub(crate) fn is_kept_joined(&self) -> bool {
+        self.rows <= MAX_ROWS_JOINED
     }
 
     /// Runs the statements of a [`Script::joined`] one as a transaction of its own,

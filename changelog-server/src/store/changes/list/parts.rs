@@ -6,7 +6,7 @@ use changelog_core::{ChangeFilter, Environment, HostId, RiskLevel, ServiceId, St
 use chrono::Utc;
 use sqlx::QueryBuilder;
 
-use crate::store::engine::{Engine, PushValue, Value};
+use crate::store::engine::{PushValue, Value};
 use crate::store::index::search::{self, ChangeMatcher, SearchDialect};
 use crate::store::{Database, StoreError, Tenant};
 
@@ -117,7 +117,7 @@ pub(super) async fn of(
         && time.contains(&Utc::now().timestamp_millis())
         && (filter.statuses.is_empty() || filter.statuses.contains(&Status::InProgress));
     let earlier = earlier_than(&time);
-    let has_environments = matches!(database.connections.writes, Engine::Postgres(_));
+    let has_environments = database.indexes_environments();
     let mut parts: Vec<Part> = match indexed(filter, &matcher, has_environments) {
         Some(sources) => {
             let part = |source| Part {
@@ -156,8 +156,7 @@ pub(super) async fn of(
 }
 
 /// Returns the sources whose indexes have exactly the changes of a filter, each change
-/// once; `None` if only the search index has them. PostgreSQL has an index of environments
-/// because its search index returns all changes of one before the first.
+/// once; `None` if only the search index has them.
 fn indexed(
     filter: &ChangeFilter,
     matcher: &ChangeMatcher,

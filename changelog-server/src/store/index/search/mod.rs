@@ -38,6 +38,9 @@ pub(in crate::store) trait SearchDialect: Dialect {
     const SORT_KEY: &'static str;
     /// Whether the database may choose a slow way for lack of knowledge of words.
     const MISJUDGES_WORDS: bool;
+    /// Whether changes have an index by environment and risk, because the search index returns
+    /// all changes of an environment before the first.
+    const INDEXES_ENVIRONMENTS: bool;
 
     /// Appends FROM and WHERE for the changes that match a [`match_query`].
     fn push_matches(query: &mut QueryBuilder<Self>, tenant: Tenant, match_query: &str);
@@ -59,6 +62,7 @@ pub(in crate::store) trait SearchDialect: Dialect {
 impl SearchDialect for Sqlite {
     const SORT_KEY: &'static str = "rowid";
     const MISJUDGES_WORDS: bool = false;
+    const INDEXES_ENVIRONMENTS: bool = false;
 
     fn push_matches(query: &mut QueryBuilder<Self>, _: Tenant, match_query: &str) {
         query.push(" FROM change_search WHERE change_search MATCH ");
@@ -95,6 +99,7 @@ impl SearchDialect for Sqlite {
 impl SearchDialect for Postgres {
     const SORT_KEY: &'static str = "sort_key";
     const MISJUDGES_WORDS: bool = true;
+    const INDEXES_ENVIRONMENTS: bool = true;
 
     fn push_matches(query: &mut QueryBuilder<Self>, tenant: Tenant, match_query: &str) {
         query.push(" FROM change_search WHERE organization_id = ");
@@ -164,6 +169,16 @@ struct Required {
     any_of: Vec<Vec<Term>>,
     /// A change has none of these.
     none_of: Vec<String>,
+}
+
+impl Database {
+    /// Returns [`SearchDialect::INDEXES_ENVIRONMENTS`].
+    pub(in crate::store) fn indexes_environments(&self) -> bool {
+        match &self.connections.writes {
+            Engine::Sqlite(_) => Sqlite::INDEXES_ENVIRONMENTS,
+            Engine::Postgres(_) => Postgres::INDEXES_ENVIRONMENTS,
+        }
+    }
 }
 
 /// Returns the search index's query, in the syntax of the database, for the
