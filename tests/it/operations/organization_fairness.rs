@@ -7,8 +7,9 @@ use futures_util::future::join_all;
 use serde_json::json;
 use sqlx::{AssertSqlSafe, Connection};
 
-use changelog_tests::{TestApp, TestClient, TestResponse, on_postgres, on_sqlite};
+use changelog_tests::{TestApp, TestClient, TestResponse, on_both, on_postgres, on_sqlite};
 
+on_both!(refused_creates_hold_up_no_other_organization);
 on_sqlite!(process: long_sqlite_searches_do_not_delay_other_organizations);
 on_postgres!(process: blocked_postgres_updates_do_not_delay_other_organizations);
 
@@ -127,6 +128,35 @@ async fn fill_index(app: &TestApp) {
         .await
         .expect("it is filled");
     connection.close().await.expect("a closed connection");
+}
+
+/// Creates of several organizations share a transaction.
+async fn refused_creates_hold_up_no_other_organization(app: TestApp) {
+    let others = ["Initech", "Hooli"].map(|name| app.organization(name, name));
+    let [initech, hooli] = others.each_ref().map(|one| app.with_key(&one.key));
+    let key = app.key();
+    let service = hooli.service("payments").await;
+    let creates = (0..90).map(|number| {
+        let title = format!("Deploy {number}");
+        let (caller, body) = match number % 3 {
+            0 => (&key, json!({ "title": title })),
+            // That of another organization.
+            1 => (&initech, json!({ "title": title, "service_id": service })),
+            _ => (&hooli, json!({ "title": title, "service_id": service })),
+        };
+        async move { caller.post("/api/changes", body).await }
+    });
+    let answers = join_all(creates).await;
+    for (number, answer) in answers.iter().enumerate() {
+        if number % 3 == 1 {
+            answer.violates(&[("/service_id", "not_found")]);
+        } else {
+            answer.is(201);
+        }
+    }
+    for (caller, count) in [(&key, 30), (&initech, 0), (&hooli, 30)] {
+        assert_eq!(caller.body("/api/changes").await["count"], count);
+    }
 }
 
 async fn blocked_postgres_updates_do_not_delay_other_organizations(app: TestApp) {

@@ -153,16 +153,18 @@ impl Creation {
 /// Makes the batcher of creations.
 pub(in crate::store) fn batcher(database: &Database) -> Batcher<Tenant, Creation, Created> {
     let (batches, batches_per_lane) = database.connections.write_batches;
-    let mixes_lanes = match &database.connections.writes {
-        Engine::Sqlite(_) => true,
-        Engine::Postgres(_) => database.connections.joins_scripts,
+    let joins_scripts = database.connections.joins_scripts;
+    let (weight, mixes_lanes) = match &database.connections.writes {
+        Engine::Postgres(_) if joins_scripts => (MAX_CHANGES_JOINED, true),
+        Engine::Postgres(_) => (MAX_CHANGES_PER_BATCH, false),
+        Engine::Sqlite(_) => (MAX_CHANGES_PER_BATCH, true),
     };
     let database = database.clone();
     Batcher::new(
         BatchLimits {
             batches,
             batches_per_lane,
-            weight: MAX_CHANGES_PER_BATCH,
+            weight,
             mixes_lanes,
         },
         |creation: &Creation| creation.drafts.len(),
@@ -187,7 +189,9 @@ async fn create_batch(database: Database, creations: Vec<Creation>) -> Results<C
     let mut answers = BTreeMap::new();
     for of_organization in by_organization.into_values() {
         let (numbers, creations): (Vec<_>, Vec<_>) = of_organization.into_iter().unzip();
-        let checked = create_checked(&database, creations).await?;
+        let checked = create_checked(&database, creations).await;
+        // Those of other organizations may have been written.
+        let checked = checked.unwrap_or_else(|error| vec![Err(error); numbers.len()]);
         answers.extend(numbers.into_iter().zip(checked));
     }
     Ok(answers.into_values().collect())
