@@ -48,7 +48,7 @@ pub(super) fn shorten(statement: &str) -> String {
 }
 
 /// Returns a statement with only the first row of each list of values, and how many rows
-/// they have.
+/// they have. A list of several rows may end with a limit.
 pub(super) fn shorten_and_count(statement: &str) -> (String, u32) {
     let mut short = String::new();
     let mut count = 0;
@@ -60,6 +60,9 @@ pub(super) fn shorten_and_count(statement: &str) -> (String, u32) {
         while let Some(next) = after.strip_prefix(", (") {
             (_, after) = split_row(next);
             count += 1;
+        }
+        if let Some(limit) = after.strip_prefix(" LIMIT $") {
+            after = limit.trim_start_matches(|c: char| c.is_ascii_digit());
         }
         rest = after;
     }
@@ -166,6 +169,8 @@ fn statements_are_split_shortened_and_read() {
     let statement = "INSERT INTO a VALUES ($1, b(c($2, ' '))), ($3, b(c($4, ' '))) ON";
     let short = "INSERT INTO a VALUES ($1, b(c($2, ' '))) ON";
     assert_eq!(shorten_and_count(statement), (short.to_owned(), 2));
+    let limited = statement.replace(" ON", " LIMIT $5 ON");
+    assert_eq!(shorten_and_count(&limited), (short.to_owned(), 2));
     let found = conditions("UPDATE a SET b = c WHERE d = $1");
     assert_eq!(
         found.iter().map(Conditions::to_string).collect::<Vec<_>>(),
