@@ -107,6 +107,20 @@ impl ModelChange {
     pub(super) fn place(&self) -> (i64, u64, &str) {
         place(self.millis, &self.id)
     }
+
+    /// Returns the body of the request that creates it.
+    pub(super) fn body(&self, title: &str) -> Value {
+        json!({
+            "title": title,
+            "occurred_at": time(self.millis),
+            "risk_level": self.risk,
+            "status": self.status,
+            "environment": self.environment,
+            "service_id": self.service,
+            "host_id": self.host,
+            "tags": self.tags,
+        })
+    }
 }
 
 /// The filters of a list request.
@@ -256,16 +270,7 @@ impl Model {
                     host: hosts.get(random.index(4)).cloned(),
                     tags: random.some_tags(),
                 };
-                given.push(json!({
-                    "title": title,
-                    "occurred_at": time(change.millis),
-                    "risk_level": change.risk,
-                    "status": change.status,
-                    "environment": change.environment,
-                    "service_id": change.service,
-                    "host_id": change.host,
-                    "tags": change.tags,
-                }));
+                given.push(change.body(&title));
                 known.push(change);
             }
             let body = json!({ "changes": given });

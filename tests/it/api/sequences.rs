@@ -14,7 +14,6 @@ use tokio::task::block_in_place;
 
 use super::list_model::{
     ENVIRONMENTS, MIDDLE, Model, ModelChange, NOUNS, Query, RISKS, SECOND, STATUSES, TAGS, VERBS,
-    time,
 };
 use changelog_tests::{Organization, TestApp, TestClient, each, on_both, send, shapes, text};
 
@@ -362,17 +361,7 @@ impl<'a> World<'a> {
             host: of(&self.model.hosts, &draft.host),
             tags: draft.tags.iter().map(|tag| TAGS[*tag]).collect(),
         };
-        let body = json!({
-            "title": title,
-            "occurred_at": time(change.millis),
-            "risk_level": change.risk,
-            "status": change.status,
-            "environment": change.environment,
-            "service_id": change.service,
-            "host_id": change.host,
-            "tags": change.tags,
-        });
-        (body, change)
+        (change.body(&title), change)
     }
 
     fn title(&mut self, draft: &Draft) -> (String, Vec<String>) {

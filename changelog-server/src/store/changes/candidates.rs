@@ -234,23 +234,9 @@ fn push_not_planned<DB: SearchDialect>(
     let statuses = Status::ALL
         .iter()
         .filter(|status| **status != Status::Planned);
-    let push = |query: &mut QueryBuilder<DB>, status: &Status| {
-        query.push("SELECT sort_key FROM changes WHERE organization_id = ");
-        DB::bind(query, tenant.uuid().into());
+    push_parts(query, tenant, newest, statuses, |query, status| {
         query.push_value(" AND status = ", status.as_str());
-        sort_key::push_range(
-            query,
-            "sort_key",
-            sort_key::of_millis(newest.millis.clone()),
-        );
-    };
-    push_merged(
-        query,
-        ("sort_key", "sort_key"),
-        statuses,
-        push,
-        (newest.limit, 0),
-    );
+    });
 }
 
 /// Appends the select of the newest changes of an environment, whose index has an order for each
@@ -261,27 +247,39 @@ fn push_of_environment<DB: SearchDialect>(
     newest: &NewestOf,
     environment: &Environment,
 ) {
-    let push = |query: &mut QueryBuilder<DB>, risk_level: &RiskLevel| {
+    push_parts(
+        query,
+        tenant,
+        newest,
+        RiskLevel::ALL,
+        |query, risk_level| {
+            query.push_value(" AND environment = ", environment.as_str());
+            query.push_value(" AND risk_level = ", risk_level.as_str());
+            if !newest.planned {
+                query.push(" AND status <> 'planned'");
+            }
+        },
+    );
+}
+
+/// Appends the select of the newest changes of some parts, each of which has an index in the order
+/// of lists.
+fn push_parts<DB: SearchDialect, T>(
+    query: &mut QueryBuilder<DB>,
+    tenant: Tenant,
+    newest: &NewestOf,
+    parts: impl IntoIterator<Item = T>,
+    push_condition: impl Fn(&mut QueryBuilder<DB>, T),
+) {
+    let push = |query: &mut QueryBuilder<DB>, part: T| {
         query.push("SELECT sort_key FROM changes WHERE organization_id = ");
         DB::bind(query, tenant.uuid().into());
-        query.push_value(" AND environment = ", environment.as_str());
-        query.push_value(" AND risk_level = ", risk_level.as_str());
-        if !newest.planned {
-            query.push(" AND status <> 'planned'");
-        }
-        sort_key::push_range(
-            query,
-            "sort_key",
-            sort_key::of_millis(newest.millis.clone()),
-        );
+        push_condition(query, part);
+        let sort_keys = sort_key::of_millis(newest.millis.clone());
+        sort_key::push_range(query, "sort_key", sort_keys);
     };
-    push_merged(
-        query,
-        ("sort_key", "sort_key"),
-        RiskLevel::ALL,
-        push,
-        (newest.limit, 0),
-    );
+    let columns = ("sort_key", "sort_key");
+    push_merged(query, columns, parts, push, (newest.limit, 0));
 }
 
 /// The condition that the change of a row of `change_services` is not planned: planned
