@@ -1,16 +1,15 @@
 //! Reads all changes of an organization, and computes what should be stored for them.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use changelog_core::{Change, Environment, HostId};
 use sqlx::types::Uuid;
 
-use super::search::ExpectedTerms;
+use super::search::{Blocks, Place, terms_of};
 use super::{CheckError, Checker, Found};
 use crate::store::changes::stored;
 use crate::store::engine::direct::unlimited;
 use crate::store::index::counts::{CountKey, HourKey};
-use crate::store::retention::SELECT_DELETED_UNTIL;
 use crate::store::{Tenant, index};
 
 /// The changes that are read together.
@@ -25,8 +24,6 @@ FROM changes WHERE organization_id = $1 AND sort_key > $2 ORDER BY sort_key LIMI
 #[derive(Default)]
 pub(super) struct Expected {
     pub(super) changes: u64,
-    /// The changes whose creation is in the activity log.
-    pub(super) recorded: HashSet<Uuid>,
     pub(super) counts: HashMap<CountKey, i64>,
     /// The number of changes, and of those that were undone.
     pub(super) hours: HashMap<HourKey, (i64, i64)>,
@@ -91,15 +88,10 @@ impl Checker<'_> {
         &mut self,
         tenant: Tenant,
         expected: &mut Expected,
-        terms: &mut ExpectedTerms,
+        terms: &mut Blocks,
     ) -> Result<(), CheckError> {
         let (mut unreadable, mut different) = (Found::default(), Found::default());
-        let deleted_until: Option<(i64,)> = unlimited!(&mut self.db, |db| {
-            sqlx::query_as(SELECT_DELETED_UNTIL)
-                .bind(tenant.uuid())
-                .fetch_optional(&mut *db)
-        })?;
-        let deleted_until = deleted_until.map_or(i64::MIN, |(millis,)| millis);
+        let is_sqlite = self.is_sqlite();
         let mut after = i64::MIN;
         loop {
             let rows: Vec<Row> = unlimited!(&mut self.db, |db| sqlx::query_as(SELECT)
@@ -113,15 +105,15 @@ impl Checker<'_> {
                     unreadable.add(|| row.id.to_string());
                     continue;
                 };
-                // The entries of older ones may be gone.
-                if change.created_at.millis() >= deleted_until {
-                    expected.recorded.insert(row.id);
-                }
                 if !row.agrees(&change) {
                     different.add(|| row.id.to_string());
                 }
-                expected.add(tenant, row.sort_key, &change, row.host_id.map(HostId));
-                terms.add(tenant, row.sort_key, &change, row.host_id.map(HostId));
+                let host = row.host_id.map(HostId);
+                expected.add(tenant, row.sort_key, &change, host);
+                let place = Place::of(is_sqlite, tenant, row.sort_key);
+                for term in terms_of(tenant, &change, host) {
+                    terms.add(place, term);
+                }
             }
             if rows.len() < BATCH {
                 break;

@@ -1,7 +1,6 @@
 //! Compares the kept counts with the changes, and corrects them.
 
-use std::collections::HashMap;
-
+use futures_util::TryStreamExt;
 use sqlx::types::Uuid;
 
 use super::changes::Expected;
@@ -28,45 +27,44 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, 0, $8)";
 type Row = (String, i64, i64, String, String, String, i64);
 
 impl Checker<'_> {
-    /// Compares the counts of an organization.
+    /// Compares the counts of an organization, and takes those that were expected.
     pub(super) async fn check_counts(
         &mut self,
         tenant: Tenant,
-        expected: &Expected,
+        expected: &mut Expected,
     ) -> Result<(), CheckError> {
-        let rows: Vec<Row> = unlimited!(&mut self.db, |db| sqlx::query_as(SELECT)
-            .bind(tenant.uuid())
-            .fetch_all(&mut *db))?;
-        let mut stored: HashMap<CountKey, i64> = HashMap::with_capacity(rows.len());
-        for (scope, span, start, risk_level, status, environment, n) in rows {
-            let key = CountKey {
-                scope,
-                span,
-                start,
-                risk_level,
-                status,
-                environment,
-            };
-            stored.insert(key, n);
-        }
+        let mut counted = std::mem::take(&mut expected.counts);
         let mut found = Found::default();
-        let mut wrong: Vec<(&CountKey, i64)> = Vec::new();
-        for (key, expected) in &expected.counts {
-            let stored = stored.get(key).copied().unwrap_or(0);
-            if stored != *expected {
-                found.add(|| describe(tenant, key, stored, *expected));
-                wrong.push((key, *expected));
+        let mut wrong: Vec<(CountKey, i64)> = Vec::new();
+        unlimited!(&mut self.db, |db| async {
+            let rows = sqlx::query_as::<_, Row>(SELECT).bind(tenant.uuid());
+            let mut rows = rows.fetch(&mut *db);
+            while let Some((scope, span, start, risk_level, status, environment, stored)) =
+                rows.try_next().await?
+            {
+                let key = CountKey {
+                    scope,
+                    span,
+                    start,
+                    risk_level,
+                    status,
+                    environment,
+                };
+                let n = counted.remove(&key).unwrap_or(0);
+                if n != stored {
+                    found.add(|| describe(tenant, &key, stored, n));
+                    wrong.push((key, n));
+                }
             }
-        }
-        for (key, stored) in &stored {
-            if *stored != 0 && !expected.counts.contains_key(key) {
-                found.add(|| describe(tenant, key, *stored, 0));
-                wrong.push((key, 0));
-            }
+            Ok::<_, sqlx::Error>(())
+        })?;
+        for (key, n) in counted {
+            found.add(|| describe(tenant, &key, 0, n));
+            wrong.push((key, n));
         }
         if self.repair {
-            for (key, n) in wrong {
-                self.set_count(tenant.uuid(), key, n).await?;
+            for (key, n) in &wrong {
+                self.set_count(tenant.uuid(), key, *n).await?;
             }
             found.is_repaired = true;
         }

@@ -1,7 +1,6 @@
 //! Compares the counts by hour and service with the changes, and corrects them.
 
-use std::collections::HashMap;
-
+use futures_util::TryStreamExt;
 use sqlx::types::Uuid;
 
 use super::changes::Expected;
@@ -22,44 +21,35 @@ INSERT INTO change_hours (organization_id, hour, service_id, slot, n, undone)
 VALUES ($1, $2, $3, 0, $4, $5)";
 
 impl Checker<'_> {
-    /// Compares the counts by hour of an organization.
+    /// Compares the counts by hour of an organization, and takes those that were expected.
     pub(super) async fn check_hours(
         &mut self,
         tenant: Tenant,
-        expected: &Expected,
+        expected: &mut Expected,
     ) -> Result<(), CheckError> {
-        let rows: Vec<(i64, Uuid, i64, i64)> =
-            unlimited!(&mut self.db, |db| sqlx::query_as(SELECT)
-                .bind(tenant.uuid())
-                .fetch_all(&mut *db))?;
-        let stored: HashMap<HourKey, (i64, i64)> = rows
-            .into_iter()
-            .map(|(hour, service, changes, undone)| ((hour, service), (changes, undone)))
-            .collect();
-        let counted = |key: &HourKey| expected.hours.get(key).copied().unwrap_or_default();
-        let missing = expected
-            .hours
-            .keys()
-            .filter(|key| !stored.contains_key(key));
+        let mut counted = std::mem::take(&mut expected.hours);
         let mut found = Found::default();
-        let mut wrong = Vec::new();
-        for key in stored.keys().chain(missing) {
-            let (stored, counted) = (stored.get(key).copied().unwrap_or_default(), counted(key));
-            if stored != counted {
-                let (hour, service) = key;
-                found.add(|| {
-                    format!(
-                        "organization {}, hour {hour}, service {service}: stored {stored:?}, \
-                         counted {counted:?}",
-                        tenant.id()
-                    )
-                });
-                wrong.push((*key, counted));
+        let mut wrong: Vec<(HourKey, (i64, i64))> = Vec::new();
+        unlimited!(&mut self.db, |db| async {
+            let rows = sqlx::query_as::<_, (i64, Uuid, i64, i64)>(SELECT).bind(tenant.uuid());
+            let mut rows = rows.fetch(&mut *db);
+            while let Some((hour, service, changes, undone)) = rows.try_next().await? {
+                let (key, stored) = ((hour, service), (changes, undone));
+                let counts = counted.remove(&key).unwrap_or_default();
+                if stored != counts {
+                    found.add(|| describe(tenant, key, stored, counts));
+                    wrong.push((key, counts));
+                }
             }
+            Ok::<_, sqlx::Error>(())
+        })?;
+        for (key, counts) in counted {
+            found.add(|| describe(tenant, key, (0, 0), counts));
+            wrong.push((key, counts));
         }
         if self.repair {
-            for (key, counted) in wrong {
-                self.set_hour(tenant.uuid(), key, counted).await?;
+            for (key, counts) in wrong {
+                self.set_hour(tenant.uuid(), key, counts).await?;
             }
             found.is_repaired = true;
         }
@@ -90,4 +80,16 @@ impl Checker<'_> {
             .bind(undone)
             .execute(&mut *db))
     }
+}
+
+fn describe(
+    tenant: Tenant,
+    (hour, service): HourKey,
+    stored: (i64, i64),
+    counted: (i64, i64),
+) -> String {
+    format!(
+        "organization {}, hour {hour}, service {service}: stored {stored:?}, counted {counted:?}",
+        tenant.id()
+    )
 }

@@ -6,8 +6,10 @@ use sqlx::{AssertSqlSafe, Row};
 
 use super::changes::{Digest, Expected};
 use super::{CheckError, Checker, Found, MAX_EXAMPLES};
+use crate::store::changes::stored;
 use crate::store::engine::Engine;
 use crate::store::engine::direct::unlimited;
+use crate::store::retention::SELECT_DELETED_UNTIL;
 use crate::store::{Tenant, placement};
 
 /// Pending deliveries whose event is gone: they can never be sent.
@@ -31,9 +33,13 @@ SELECT count(*) FROM memberships m WHERE NOT EXISTS
 const TAGS: &str = "SELECT tag, sort_key FROM change_tags WHERE organization_id = $1";
 const SERVICES: &str =
     "SELECT service_id, sort_key, place FROM change_services WHERE organization_id = $1";
-const CREATED: &str = "
-SELECT resource_id FROM activity
-WHERE organization_id = $1 AND resource_type = 'change' AND action = 'created'";
+/// Changes without the entry of their creation.
+const UNRECORDED: &str = "
+SELECT id, document, author_key FROM changes WHERE organization_id = $1 AND id IN
+    (SELECT id FROM changes WHERE organization_id = $1
+     EXCEPT
+     SELECT resource_id FROM activity
+     WHERE organization_id = $1 AND resource_type = 'change' AND action = 'created')";
 
 impl Checker<'_> {
     /// Checks the file of SQLite, and its foreign keys. PostgreSQL keeps its own.
@@ -162,26 +168,28 @@ impl Checker<'_> {
     }
 
     /// Checks that the creation of each change is in the activity log.
-    pub(super) async fn check_activity(
-        &mut self,
-        tenant: Tenant,
-        expected: &mut Expected,
-    ) -> Result<(), CheckError> {
+    pub(super) async fn check_activity(&mut self, tenant: Tenant) -> Result<(), CheckError> {
         let id = tenant.uuid();
-        let ids = &mut expected.recorded;
-        unlimited!(&mut self.db, |db| async {
-            let mut rows = sqlx::query_as::<_, (Uuid,)>(CREATED)
+        let deleted_until: Option<(i64,)> = unlimited!(&mut self.db, |db| {
+            sqlx::query_as(SELECT_DELETED_UNTIL)
                 .bind(id)
-                .fetch(&mut *db);
-            while let Some((change,)) = rows.try_next().await? {
-                ids.remove(&change);
+                .fetch_optional(&mut *db)
+        })?;
+        let deleted_until = deleted_until.map_or(i64::MIN, |(millis,)| millis);
+        let mut found = Found::default();
+        unlimited!(&mut self.db, |db| async {
+            let rows = sqlx::query_as::<_, (Uuid, String, Option<String>)>(UNRECORDED).bind(id);
+            let mut rows = rows.fetch(&mut *db);
+            while let Some((change, document, author)) = rows.try_next().await? {
+                // The entries of older ones may be gone. What cannot be read is reported already.
+                let is_expected = stored(&document, author.as_deref())
+                    .is_ok_and(|change| change.created_at.millis() >= deleted_until);
+                if is_expected {
+                    found.add(|| change.to_string());
+                }
             }
             Ok::<_, sqlx::Error>(())
         })?;
-        let mut found = Found::default();
-        for change in ids.iter() {
-            found.add(|| change.to_string());
-        }
         let problem = "changes whose creation is not in the activity log";
         self.report.add("activity", problem, found);
         Ok(())

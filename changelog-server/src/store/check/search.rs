@@ -1,9 +1,11 @@
 //! Compares the search index with the changes, and corrects it.
 //!
-//! SQLite's index has no text of its own: its terms are read one after the other, each with
-//! its changes, and added up by change.
+//! What is indexed of a change, and what should be, are added up with those of many others, so
+//! that memory does not grow with the changes. Only where these sums differ, changes are compared
+//! one by one. SQLite's index has no text of its own: its terms are read one after the other, each
+//! with its changes.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use changelog_core::{Change, HostId};
 use futures_util::TryStreamExt;
@@ -30,66 +32,117 @@ const POSTGRES_SELECT: &str =
 
 const SELECT_CHANGE: &str = "
 SELECT document, author_key, host_id FROM changes WHERE organization_id = $1 AND sort_key = $2";
+const SELECT_CHANGES: &str =
+    "SELECT organization_id, sort_key, document, author_key, host_id FROM changes";
 
 /// The document of a change, the key of its author, and its host.
 type Row = (String, Option<String>, Option<Uuid>);
 
+/// A term of a change that is or should be indexed; see [`hash`].
+type Term = u64;
+
+/// The number of sums.
+const BLOCKS: u64 = 1 << 16;
+
 /// Where a change is in the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Place {
+pub(super) struct Place {
     /// Only on PostgreSQL: on SQLite sort keys are those of all organizations.
     organization: Option<Uuid>,
     sort_key: i64,
 }
 
-/// The terms of all changes.
-#[derive(Default)]
-pub(super) struct ExpectedTerms(HashMap<i64, Vec<(Tenant, u64)>>);
+impl Place {
+    pub(super) fn of(is_sqlite: bool, tenant: Tenant, sort_key: i64) -> Self {
+        Self {
+            organization: (!is_sqlite).then(|| tenant.uuid()),
+            sort_key,
+        }
+    }
 
-impl ExpectedTerms {
-    pub(super) fn add(
-        &mut self,
-        tenant: Tenant,
-        sort_key: i64,
-        change: &Change,
-        host: Option<HostId>,
-    ) {
-        let terms = search_terms(tenant, change, host);
-        let digest = sum(terms.split(' '));
-        self.0.entry(sort_key).or_default().push((tenant, digest));
+    fn block(self) -> usize {
+        usize::try_from(hash(self) % BLOCKS).unwrap_or(0)
     }
 }
 
-/// Adds up the distinct terms of a change.
-fn sum<'t>(terms: impl Iterator<Item = &'t str>) -> u64 {
-    let mut terms: Vec<&str> = terms.filter(|term| !term.is_empty()).collect();
-    terms.sort_unstable();
-    terms.dedup();
-    terms
-        .into_iter()
-        .fold(0, |sum, term| sum.wrapping_add(hash(term)))
+/// The sums of the terms of changes, by block.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Blocks(Vec<u64>);
+
+impl Default for Blocks {
+    fn default() -> Self {
+        Self((0..BLOCKS).map(|_| 0).collect())
+    }
 }
+
+impl Blocks {
+    pub(super) fn add(&mut self, place: Place, term: Term) {
+        let sum = &mut self.0[place.block()];
+        *sum = sum.wrapping_add(hash((place, term)));
+    }
+}
+
+/// Returns the distinct terms of a change. One, of the empty text, stands for its row.
+pub(super) fn terms_of(tenant: Tenant, change: &Change, host: Option<HostId>) -> BTreeSet<Term> {
+    // Terms that are separated by nothing are the empty text.
+    let terms = search_terms(tenant, change, host);
+    terms.split(' ').chain([ROW]).map(hash).collect()
+}
+
+/// The term of the row itself.
+const ROW: &str = "";
 
 impl Checker<'_> {
     /// Compares the whole index.
-    pub(super) async fn check_search(&mut self, expected: ExpectedTerms) -> Result<(), CheckError> {
-        let mut indexed = self.indexed().await?;
+    pub(super) async fn check_search(&mut self, expected: &Blocks) -> Result<(), CheckError> {
+        let mut indexed = Blocks::default();
+        self.read_index(|place, term| indexed.add(place, term))
+            .await?;
+        if indexed == *expected {
+            return Ok(());
+        }
+        let differs = |place: Place| {
+            let block = place.block();
+            indexed.0[block] != expected.0[block]
+        };
+        let mut sums: HashMap<Place, u64> = HashMap::new();
+        self.read_index(|place, term| {
+            if differs(place) {
+                let sum = sums.entry(place).or_default();
+                *sum = sum.wrapping_add(term);
+            }
+        })
+        .await?;
         let mut wrong: Vec<(Place, Option<Tenant>)> = Vec::new();
         let (mut different, mut unknown) = (Found::default(), Found::default());
-        for (sort_key, changes) in expected.0 {
-            for (tenant, terms) in changes {
-                let is_sqlite = matches!(self.db, Engine::Sqlite(_));
-                let place = Place {
-                    organization: (!is_sqlite).then(|| tenant.uuid()),
-                    sort_key,
+        let is_sqlite = self.is_sqlite();
+        unlimited!(&mut self.db, |db| async {
+            let rows = sqlx::query_as::<_, (Uuid, i64, String, Option<String>, Option<Uuid>)>(
+                SELECT_CHANGES,
+            );
+            let mut rows = rows.fetch(&mut *db);
+            while let Some((organization, sort_key, document, author, host)) =
+                rows.try_next().await?
+            {
+                let tenant = Tenant(organization.into());
+                let place = Place::of(is_sqlite, tenant, sort_key);
+                // What cannot be read is reported already.
+                let Ok(change) = stored(&document, author.as_deref()) else {
+                    continue;
                 };
-                if indexed.remove(&place) != Some(terms) {
+                if !differs(place) {
+                    continue;
+                }
+                let terms = terms_of(tenant, &change, host.map(HostId));
+                let sum = terms.into_iter().fold(0, u64::wrapping_add);
+                if sums.remove(&place) != Some(sum) {
                     different.add(|| format!("organization {}, {sort_key}", tenant.id()));
                     wrong.push((place, Some(tenant)));
                 }
             }
-        }
-        for place in indexed.keys() {
+            Ok::<_, sqlx::Error>(())
+        })?;
+        for place in sums.keys() {
             unknown.add(|| place.sort_key.to_string());
             wrong.push((*place, None));
         }
@@ -108,31 +161,24 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Reads the sums of the terms of the index.
-    async fn indexed(&mut self) -> Result<HashMap<Place, u64>, CheckError> {
-        let mut indexed = HashMap::new();
+    /// Reads all terms of the index.
+    async fn read_index(&mut self, mut add: impl FnMut(Place, Term)) -> Result<(), CheckError> {
         match &mut self.db {
             Engine::Sqlite(db) => {
                 let place = |sort_key| Place {
                     organization: None,
                     sort_key,
                 };
+                let row = hash(ROW);
                 let mut rows = sqlx::query_as::<_, (i64,)>(SQLITE_ROWS).fetch(&mut *db);
                 while let Some((sort_key,)) = rows.try_next().await? {
-                    indexed.insert(place(sort_key), 0);
+                    add(place(sort_key), row);
                 }
                 drop(rows);
                 sqlx::raw_sql(SQLITE_TERMS).execute(&mut *db).await?;
                 let mut rows = sqlx::query_as::<_, (String, i64)>(SQLITE_SELECT).fetch(&mut *db);
-                // Rows of one term follow each other.
-                let mut last: Option<(String, u64)> = None;
                 while let Some((term, sort_key)) = rows.try_next().await? {
-                    let digest = match &last {
-                        Some((known, digest)) if *known == term => *digest,
-                        _ => last.insert((term.clone(), hash(term.as_str()))).1,
-                    };
-                    let sum: &mut u64 = indexed.entry(place(sort_key)).or_default();
-                    *sum = sum.wrapping_add(digest);
+                    add(place(sort_key), hash(term.as_str()));
                 }
             }
             Engine::Postgres(db) => {
@@ -143,11 +189,13 @@ impl Checker<'_> {
                         organization: Some(organization),
                         sort_key,
                     };
-                    indexed.insert(place, sum(terms.iter().map(String::as_str)));
+                    for term in terms.iter().map(String::as_str).chain([ROW]) {
+                        add(place, hash(term));
+                    }
                 }
             }
         }
-        Ok(indexed)
+        Ok(())
     }
 
     /// Writes the entry of a change again, or removes an entry without a change.
