@@ -15,7 +15,7 @@ use super::sessions;
 use crate::app::App;
 use crate::blocking_pool;
 use crate::coverage;
-use crate::store::{PendingEvent, Source, StoreError, Tenant};
+use crate::store::{PendingEvent, Source, StoreError, Tenant, size_of};
 
 /// How often requests, sessions that are over and sources that have fallen silent are looked
 /// for without a notification:
@@ -29,7 +29,7 @@ const ERROR_WAIT: Duration = Duration::from_secs(2);
 const DATABASE_SHARE: u32 = 2;
 /// The longest time for which a batch holds a transaction of its organization, which others wait
 /// for.
-const MAX_HELD: Duration = Duration::from_millis(30);
+const MAX_HELD: Duration = Duration::from_millis(10);
 
 /// Reads until `stop` is true.
 pub(crate) async fn run(app: App, mut stop: watch::Receiver<bool>) {
@@ -138,14 +138,15 @@ async fn read_some(
     let started = Instant::now();
     let mut count = 0;
     let mut origins: HashMap<SourceId, Option<Origin>> = HashMap::new();
-    let mut arrivals: HashMap<SourceId, Vec<Timestamp>> = HashMap::new();
+    let mut arrivals: HashMap<SourceId, (Vec<Timestamp>, i64)> = HashMap::new();
     for event in events.into_iter().take(most) {
         if count > 0 && started.elapsed() > MAX_HELD {
             break;
         }
         count += 1;
-        let arrived = arrivals.entry(event.source).or_default();
-        arrived.push(event.received_at);
+        let (times, bytes) = arrivals.entry(event.source).or_default();
+        times.push(event.received_at);
+        *bytes += size_of(&event.body);
         let origin = match origins.entry(event.source) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => new.insert(Origin::find(app, tenant, event.source).await?),
@@ -174,8 +175,10 @@ async fn read_some(
         };
         tx.finish_event(tenant, &event, &finding).await?;
     }
-    for (source, times) in arrivals {
+    for (source, (times, bytes)) in arrivals {
         if let Some(Some(origin)) = origins.get(&source) {
+            let newest = times.iter().copied().max().unwrap_or(Timestamp::EPOCH);
+            tx.note_events(&origin.source, bytes, newest).await?;
             coverage::hear_source(&mut tx, &origin.source, &origin.actor, &times).await?;
         }
     }

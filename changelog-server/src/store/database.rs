@@ -14,11 +14,12 @@ use tokio::sync::mpsc;
 use super::actors::{KnownActors, NewActor};
 use super::change_notifier::{ChangeNotifier, StreamEntry};
 use super::engine::{
-    self, BackupError, Connections, Engine, Lease, Permit, Planning, StoreError, TxConnection,
-    execute, on,
+    self, BackupError, Connections, Engine, Lease, Permit, Planning, Script, StoreError,
+    TxConnection, Writer, execute, on, run_script,
 };
 use super::host_environments::HostEnvironments;
 use super::index::counts::{CountMemory, CountSlot, CountSlots};
+use super::index::search::SearchDialect;
 use super::quotas::{self, Quota, Quotas};
 use super::tenant::Tenant;
 use super::tenant_work::TenantWork;
@@ -58,6 +59,12 @@ pub struct Tx {
     pub(super) new_actors: Vec<NewActor>,
     /// What is run once this transaction is committed, before its caller goes on.
     pub(super) after_commit: Vec<BoxFuture<'static, ()>>,
+}
+
+/// Rows that are added by a script, which does not read.
+pub(super) trait NewRows {
+    /// Adds the statements that write them to a script.
+    fn script<DB: SearchDialect>(&self, script: Script<DB>) -> Script<DB>;
 }
 
 impl fmt::Debug for Tx {
@@ -122,6 +129,30 @@ impl Database {
             new_actors: Vec::new(),
             after_commit: Vec::new(),
         })
+    }
+
+    /// Writes rows as a transaction of their own, in as few round trips as the database
+    /// allows, and returns whether they were written: behind a pooler and on Citus they need a
+    /// [`Tx`]. Rows of which another kind needs one, too, are `is_large`.
+    pub(super) async fn write_at_once(
+        &self,
+        rows: &impl NewRows,
+        is_large: bool,
+    ) -> Result<bool, StoreError> {
+        match &self.connections.writes {
+            Engine::Sqlite(writer) => writer.run(rows.script(Writer::script())).await?,
+            Engine::Postgres(pool) => {
+                let is_joined = self.connections.joins_scripts && !is_large;
+                let script = is_joined.then(|| rows.script(Script::joined()));
+                let Some(script) = script.filter(Script::is_kept_joined) else {
+                    return Ok(false);
+                };
+                let mut session = engine::bounded(pool.session(Planning::Automatic)).await?;
+                script.run_joined(&mut session).await?;
+                session.keep();
+            }
+        }
+        Ok(true)
     }
 
     /// Waits for a connection for lists, searches and counts.
@@ -204,6 +235,11 @@ impl Tx {
 }
 
 impl Tx {
+    /// Writes rows in this transaction.
+    pub(super) async fn write(&mut self, rows: &impl NewRows) -> Result<(), StoreError> {
+        run_script!(self, |DB| rows.script::<DB>(Script::new()))
+    }
+
     /// Makes sure that the organization is still within its quota after something
     /// was added; otherwise this transaction must not be committed.
     ///

@@ -129,6 +129,7 @@ pub use saved_views::{MAX_VIEWS, SavedView, ViewOwner};
 pub(crate) use sessions::MAX_CLOCK_SKEW;
 pub use sessions::{EmergencyUse, NewSession, Person, Session, SessionInfo, SignInMethod};
 pub use sign_in_attempts::Bucket;
+pub(crate) use source_events::size_of;
 pub use source_events::{Finding, NewSourceEvent, PendingEvent, SourceEvent};
 pub use source_operations::{DueSession, StoredOperation, hash_of};
 pub(crate) use sources::token_of;

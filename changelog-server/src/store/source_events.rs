@@ -9,7 +9,9 @@ use chrono::TimeDelta;
 use sqlx::types::Uuid;
 use sqlx::{FromRow, QueryBuilder};
 
-use super::engine::{Dialect, execute, on, push_limit, read};
+use super::database::NewRows;
+use super::engine::{Dialect, Script, Value, execute, on, push_limit, read};
+use super::index::search::SearchDialect;
 use super::{Database, Source, StoreError, Tenant, Tx};
 
 /// How long requests are kept.
@@ -25,8 +27,7 @@ const TRIMMED: u64 = 200;
 
 const INSERT: &str = "
 INSERT INTO source_events (organization_id, id, source_id, received_at, request_id, headers, body,
-                           size, outcome, change_ids)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'pending', '[]')";
+                           size, outcome, change_ids) ";
 
 /// Reads a partial index, whose rows are what is still to be read.
 const WITH_PENDING: &str =
@@ -185,6 +186,32 @@ impl From<PendingRow> for PendingEvent {
     }
 }
 
+/// A request that is stored.
+struct EventRow<'e> {
+    source: &'e Source,
+    event: &'e NewSourceEvent<'e>,
+    headers: &'e str,
+}
+
+impl NewRows for EventRow<'_> {
+    fn script<DB: SearchDialect>(&self, mut script: Script<DB>) -> Script<DB> {
+        let row = [
+            Value::Uuid(self.source.tenant.uuid()),
+            Value::Uuid(self.event.id.0),
+            Value::Uuid(self.source.id.0),
+            Value::Number(self.event.received_at.millis()),
+            Value::MaybeText(self.event.request_id.as_deref()),
+            Value::Text(self.headers),
+            Value::Bytes(self.event.body),
+            Value::Number(size_of(self.event.body)),
+            Value::Text("pending"),
+            Value::Text("[]"),
+        ];
+        script.insert(INSERT, &[row], "");
+        script
+    }
+}
+
 impl Database {
     /// Stores a request durably, to be read later.
     pub async fn insert_source_event(
@@ -194,20 +221,19 @@ impl Database {
     ) -> Result<(), StoreError> {
         let headers = serde_json::to_string(&event.headers);
         let headers = headers.map_err(|error| super::changes::broken(&error))?;
-        let mut tx = self.begin_for(source.tenant).await?;
-        execute!(
-            tx,
-            sqlx::query(INSERT)
-                .bind(source.tenant.uuid())
-                .bind(event.id.0)
-                .bind(source.id.0)
-                .bind(event.received_at.millis())
-                .bind(&event.request_id)
-                .bind(&headers)
-                .bind(event.body)
-                .bind(size_of(event.body))
-        )?;
-        tx.commit().await?;
+        let row = EventRow {
+            source,
+            event,
+            headers: &headers,
+        };
+        let permit = self.connections.write_permit(Some(source.tenant.id()));
+        let permit = permit.await?;
+        if !self.write_at_once(&row, false).await? {
+            drop(permit);
+            let mut tx = self.begin_for(source.tenant).await?;
+            tx.write(&row).await?;
+            tx.commit().await?;
+        }
         self.source_work.add(source.tenant);
         Ok(())
     }
@@ -448,13 +474,24 @@ impl Tx {
                 .bind(&change_ids)
                 .bind(finding.incident_id.map(|id| id.0))
         )?;
+        Ok(())
+    }
+
+    /// Adds requests of a source that were read to what is known of it: their bytes, and when
+    /// the newest arrived.
+    pub async fn note_events(
+        &mut self,
+        source: &Source,
+        bytes: i64,
+        newest: Timestamp,
+    ) -> Result<(), StoreError> {
         execute!(
             self,
             sqlx::query(NOTE)
-                .bind(tenant.uuid())
-                .bind(event.source.0)
-                .bind(size_of(&event.body))
-                .bind(event.received_at.millis())
+                .bind(source.tenant.uuid())
+                .bind(source.id.0)
+                .bind(bytes)
+                .bind(newest.millis())
         )?;
         Ok(())
     }
@@ -504,7 +541,8 @@ impl Tx {
     }
 }
 
-fn size_of(body: &[u8]) -> i64 {
+/// Returns the size of a body in bytes, as it is counted.
+pub(crate) fn size_of(body: &[u8]) -> i64 {
     i64::try_from(body.len()).unwrap_or(i64::MAX)
 }
 

@@ -10,16 +10,16 @@ use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use changelog_core::{ChangeCreated, HostId, ServiceId, Timestamp, ViolationCode, Violations};
+use sqlx::QueryBuilder;
 use sqlx::types::Uuid;
-use sqlx::{Postgres, QueryBuilder, Sqlite};
 
 use super::draft::Draft;
 use super::row::{self, ChangeRow};
 use crate::store::activity::{self, NewEntry};
 use crate::store::actors::{self, NewActor};
+use crate::store::database::NewRows;
 use crate::store::engine::{
-    BatchLimits, Batcher, Dialect, Engine, Planning, Results, Script, Writer, bounded, on,
-    push_organization, push_values,
+    BatchLimits, Batcher, Dialect, Engine, Results, Script, on, push_organization, push_values,
 };
 use crate::store::events;
 use crate::store::idempotency::{self, IdempotencyRow, KeyState, KeyedRequest, Outcome};
@@ -257,7 +257,7 @@ async fn check_then_insert(database: &Database, creations: &[Creation]) -> Resul
         .map(|(one, _)| one)
         .collect();
     if !fresh.is_empty() {
-        tx.write(&fresh, &existing.expired_keys).await?;
+        tx.write_changes(&fresh, &existing.expired_keys).await?;
     }
     // Replays too wait for the commit: on SQLite the first request may be an
     // earlier member of the same group, which is not committed yet.
@@ -347,7 +347,7 @@ impl Tx {
         self.replace_taken_ids(&mut creation).await?;
         let existing = self.look_up(std::slice::from_ref(&creation)).await?;
         existing.check_references(&creation)?;
-        self.write(&[&creation], &[]).await?;
+        self.write_changes(&[&creation], &[]).await?;
         let created = creation.drafts.first().map(Draft::created);
         let database = self.database.clone();
         self.after_commit.push(Box::pin(async move {
@@ -403,22 +403,20 @@ impl Tx {
         Ok(rows.into_iter().collect())
     }
 
-    async fn write(
+    async fn write_changes(
         &mut self,
         creations: &[&Creation],
         expired_keys: &[IdempotencyRow],
     ) -> Result<(), StoreError> {
         let actors = self.database.known_actors.unknown(actors_of(creations));
-        let new = NewRows {
+        let slot = self.slot.number();
+        self.write(&NewChanges {
             creations,
             expired_keys,
             actors: &actors,
-            slot: self.slot.number(),
-        };
-        match &mut self.connection {
-            Engine::Sqlite(db) => new.script::<Sqlite>(Script::new()).run(&mut **db).await?,
-            Engine::Postgres(db) => new.script::<Postgres>(Script::new()).run(&mut **db).await?,
-        }
+            slot,
+        })
+        .await?;
         self.new_actors.extend(actors);
         Ok(())
     }
@@ -431,32 +429,22 @@ impl Database {
         let changes: usize = creations.iter().map(|one| one.drafts.len()).sum();
         let actors = self.known_actors.unknown(actors_of(&creations));
         let slot = self.count_slots.take(tenants_of(&creations));
-        let new = NewRows {
+        let new = NewChanges {
             creations: &creations,
             expired_keys: &[],
             actors: &actors,
             slot: slot.number(),
         };
-        match &self.connections.writes {
-            Engine::Sqlite(writer) => {
-                writer.run(new.script(Writer::script())).await?;
-                self.known_actors.add(actors);
-            }
-            Engine::Postgres(pool) => {
-                let is_joined = self.connections.joins_scripts && changes <= MAX_CHANGES_JOINED;
-                let script = is_joined.then(|| new.script(Script::joined()));
-                if let Some(script) = script.filter(Script::is_kept_joined) {
-                    let mut session = bounded(pool.session(Planning::Automatic)).await?;
-                    script.run_joined(&mut session).await?;
-                    session.keep();
-                    self.known_actors.add(actors);
-                } else {
-                    drop(slot);
-                    let mut tx = self.begin_batch(tenants_of(&creations)).await?;
-                    tx.write(&creations, &[]).await?;
-                    tx.commit().await?;
-                }
-            }
+        if self
+            .write_at_once(&new, changes > MAX_CHANGES_JOINED)
+            .await?
+        {
+            self.known_actors.add(actors);
+        } else {
+            drop(slot);
+            let mut tx = self.begin_batch(tenants_of(&creations)).await?;
+            tx.write_changes(&creations, &[]).await?;
+            tx.commit().await?;
         }
         self.notify(&creations);
         Ok(())
@@ -505,15 +493,14 @@ fn actors_of<'c>(creations: &[&'c Creation]) -> impl Iterator<Item = (Tenant, &'
 }
 
 /// What creations write.
-struct NewRows<'c> {
+struct NewChanges<'c> {
     creations: &'c [&'c Creation],
     expired_keys: &'c [IdempotencyRow],
     actors: &'c [NewActor],
     slot: i64,
 }
 
-impl NewRows<'_> {
-    /// Adds the statements that write it to a script.
+impl NewRows for NewChanges<'_> {
     fn script<DB: SearchDialect>(&self, mut script: Script<DB>) -> Script<DB> {
         let outcomes = self.creations.iter().filter_map(|one| {
             let now = one.drafts.first()?.now.into();
