@@ -19,7 +19,7 @@ pub(super) const EVENTS_KEPT: TimeDelta = TimeDelta::days(14);
 /// How much of the requests of an organization that were read is kept, in bytes.
 pub(super) const MAX_STORED_BYTES: i64 = 64 * 1024 * 1024;
 /// The limit on requests that one transaction reads.
-const MAX_PENDING: u64 = 32;
+const MAX_PENDING: u64 = 8;
 /// The limit on the bodies that one transaction reads, in bytes, unless one is larger.
 const MAX_PENDING_BYTES: i64 = 8 * 1024 * 1024;
 /// The requests that are deleted together.
