@@ -22,10 +22,10 @@ use super::error::StoreError;
 use super::wal_index::WalIndex;
 use super::write_lock::WriteLock;
 
-/// The log is copied when it has this many pages (16 MiB). With fewer, pages that
+/// The log is copied when it has this many pages (32 MiB). With fewer, pages that
 /// are written all the time are copied all the time; with more, a start after a
 /// crash takes longer.
-const MIN_LOG_PAGES: u32 = 4_000;
+const MIN_LOG_PAGES: u32 = 8_000;
 /// The most pages that are left to be copied under the write lock (4 MiB).
 const MAX_PAGES_UNDER_LOCK: i64 = 1_000;
 /// The most passes over the log before that, each of which copies what was
