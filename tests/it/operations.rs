@@ -16,6 +16,7 @@ mod organization_fairness;
 mod packages;
 mod poll_times;
 mod poolers;
+mod power_cut;
 mod proxies;
 mod readiness;
 mod restore;

@@ -131,9 +131,9 @@ impl Database {
         })
     }
 
-    /// Writes rows as a transaction of their own, in as few round trips as the database
-    /// allows, and returns whether they were written: behind a pooler and on Citus they need a
-    /// [`Tx`]. Rows of which another kind needs one, too, are `is_large`.
+    /// Writes rows as a transaction of their own in one round trip, and returns whether they
+    /// were written. On PostgreSQL they need a [`Tx`] if they are many (`is_large`), behind a
+    /// pooler, and on Citus.
     pub(super) async fn write_at_once(
         &self,
         rows: &impl NewRows,

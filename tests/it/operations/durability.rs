@@ -21,14 +21,14 @@ on_both!(
 );
 
 /// Tasks that create changes until the service stops.
-struct Load {
+pub(super) struct Load {
     tasks: Vec<JoinHandle<Vec<String>>>,
     acknowledged: Arc<AtomicUsize>,
     stop: Arc<AtomicBool>,
 }
 
 impl Load {
-    fn start(key: &TestClient, name: &str) -> Self {
+    pub(super) fn start(key: &TestClient, name: &str) -> Self {
         let acknowledged = Arc::new(AtomicUsize::new(0));
         let stop = Arc::new(AtomicBool::new(false));
         let tasks = (0..12)
@@ -65,7 +65,7 @@ impl Load {
     }
 
     /// Waits until this many creates were acknowledged.
-    async fn wait_for(&self, count: usize) {
+    pub(super) async fn wait_for(&self, count: usize) {
         while self.acknowledged.load(Ordering::SeqCst) < count {
             assert!(
                 self.tasks.iter().any(|task| !task.is_finished()),
@@ -76,7 +76,7 @@ impl Load {
     }
 
     /// Stops the tasks, and returns the titles of acknowledged changes.
-    async fn finish(self) -> Vec<String> {
+    pub(super) async fn finish(self) -> Vec<String> {
         self.stop.store(true, Ordering::SeqCst);
         let mut titles = Vec::new();
         for task in self.tasks {

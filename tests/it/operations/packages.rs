@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use changelog_tests::installed::{in_path, missing};
+use changelog_tests::installed::{api_tool, in_path, missing};
 use changelog_tests::receivers::{Answer, Receiver};
 use changelog_tests::{assert_contains, programs, run};
 
@@ -207,4 +207,22 @@ async fn the_archive_is_installed_by_the_action() {
     assert!(!is_installed, "{told}");
     assert_contains(&told, "cannot be downloaded");
     assert!(!home.join("bin/chlog").exists());
+}
+
+#[test]
+fn the_manifests_match_the_schemas_of_kubernetes() {
+    let Some(validate) = api_tool("python/bin/kubernetes-validate") else {
+        return;
+    };
+    let mut command = Command::new(validate);
+    command.arg("--strict");
+    command.args(["sqlite", "postgres"].map(|name| format!("examples/kubernetes/{name}.yaml")));
+    let printed = succeeds(command, "");
+    for resource in [
+        "sqlite.yaml passed for resource deployment/changelog",
+        "postgres.yaml passed for resource deployment/changelog",
+        "postgres.yaml passed for resource poddisruptionbudget/changelog",
+    ] {
+        assert_contains(&printed, resource);
+    }
 }

@@ -41,6 +41,9 @@ type Row = (String, Option<String>, Option<Uuid>);
 /// A term of a change that is or should be indexed; see [`hash`].
 type Term = u64;
 
+/// The term that stands for the row of a change.
+const ROW: &str = "";
+
 /// The number of sums.
 const BLOCKS: u64 = 1 << 16;
 
@@ -82,15 +85,11 @@ impl Blocks {
     }
 }
 
-/// Returns the distinct terms of a change. One, of the empty text, stands for its row.
+/// Returns the distinct terms of a change, with [`ROW`].
 pub(super) fn terms_of(tenant: Tenant, change: &Change, host: Option<HostId>) -> BTreeSet<Term> {
-    // Terms that are separated by nothing are the empty text.
     let terms = search_terms(tenant, change, host);
     terms.split(' ').chain([ROW]).map(hash).collect()
 }
-
-/// The term of the row itself.
-const ROW: &str = "";
 
 impl Checker<'_> {
     /// Compares the whole index.
@@ -126,13 +125,14 @@ impl Checker<'_> {
             {
                 let tenant = Tenant(organization.into());
                 let place = Place::of(is_sqlite, tenant, sort_key);
-                // What cannot be read is reported already.
-                let Ok(change) = stored(&document, author.as_deref()) else {
-                    continue;
-                };
                 if !differs(place) {
                     continue;
                 }
+                let Ok(change) = stored(&document, author.as_deref()) else {
+                    // Reported already; its entry stays.
+                    sums.remove(&place);
+                    continue;
+                };
                 let terms = terms_of(tenant, &change, host.map(HostId));
                 let sum = terms.into_iter().fold(0, u64::wrapping_add);
                 if sums.remove(&place) != Some(sum) {
