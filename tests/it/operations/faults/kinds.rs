@@ -16,7 +16,7 @@ use super::{FLAGS, is_well};
 /// How long what is away stays away.
 const AWAY: Duration = Duration::from_secs(2);
 /// How soon health must tell that the database is away.
-const TOLD_WITHIN: Duration = Duration::from_secs(3);
+const TOLD_WITHIN: Duration = Duration::from_secs(5);
 /// How long the service may take to exit.
 const EXIT: Duration = Duration::from_secs(20);
 
@@ -103,7 +103,7 @@ impl Fault {
             Self::Rename => rename(app).await,
             Self::WriteLock => {
                 let mut other = app.sqlite().await;
-                let begin = "PRAGMA busy_timeout = 10000; BEGIN IMMEDIATE";
+                let begin = "PRAGMA busy_timeout = 60000; BEGIN IMMEDIATE";
                 other.execute(begin).await.expect("it begins");
                 sleep(AWAY).await;
                 other.execute("ROLLBACK").await.expect("it ends");
