@@ -16,7 +16,7 @@ use super::{FLAGS, is_well};
 /// How long what is away stays away.
 const AWAY: Duration = Duration::from_secs(2);
 /// How soon health must tell that the database is away.
-const TOLD_WITHIN: Duration = Duration::from_secs(5);
+const TOLD_WITHIN: Duration = Duration::from_secs(3);
 /// How long the service may take to exit.
 const EXIT: Duration = Duration::from_secs(20);
 
