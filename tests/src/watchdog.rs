@@ -1,10 +1,17 @@
-//! Removes what a test process leaves behind when it is killed.
+//! Ends a test process in which a test does not end, and removes what one leaves behind when it
+//! is killed.
 
-use std::io::Write;
+use std::io::{Write, stderr};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{ChildStdin, Command, Stdio};
+use std::process::{ChildStdin, Command, Stdio, exit};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Mutex, OnceLock};
+use std::thread;
+use std::time::Duration;
+
+/// How long a test may take: the slowest takes eight minutes on a slow machine.
+const TEST_LIMIT: Duration = Duration::from_mins(20);
 
 /// Reads one line per server or folder, and removes them all when its input ends: the
 /// kernel closes the pipe of a process that has ended in any way. The script checks the
@@ -42,6 +49,7 @@ pub fn folder(path: &Path) {
 
 fn register(line: &str) {
     static WATCHDOG: OnceLock<Mutex<ChildStdin>> = OnceLock::new();
+    TEST_ENDS.with(|_| ());
     let input = WATCHDOG.get_or_init(|| {
         let watchdog = Command::new("sh")
             .args(["-c", SCRIPT])
@@ -55,4 +63,31 @@ fn register(line: &str) {
     });
     let mut input = input.lock().expect("an unpoisoned lock");
     writeln!(input, "{line}").expect("a running watchdog");
+}
+
+thread_local! {
+    /// Closed when the thread ends, and with it its test.
+    static TEST_ENDS: Sender<()> = limit_test(thread::current().name().unwrap_or_default());
+}
+
+/// Names the test of this thread and ends the process if the test lasts too long. Otherwise a
+/// test that waits for ever would keep the results of all others.
+fn limit_test(thread: &str) -> Sender<()> {
+    let (running, ends) = channel();
+    // Benchmarks run on the main thread, as long as they need.
+    if thread.contains("::") {
+        let name = thread.to_owned();
+        thread::spawn(move || {
+            if ends.recv_timeout(TEST_LIMIT) == Err(RecvTimeoutError::Timeout) {
+                // Unlike what is printed, this is not captured.
+                let minutes = TEST_LIMIT.as_secs() / 60;
+                let _ = writeln!(
+                    stderr(),
+                    "test {name} ... FAILED: it has not ended after {minutes} minutes"
+                );
+                exit(101);
+            }
+        });
+    }
+    running
 }
