@@ -6,8 +6,10 @@
 //! requests as one statement each (see `tests/benches`). No request waits for
 //! others to join it: one that comes while a batch runs joins the next batch.
 //!
-//! Requests wait in lanes, one for each organization. Lanes are served in
-//! rotation, so that an organization with many requests does not delay others.
+//! Requests wait in lanes, one for each organization. The next is of the lane whose turn is
+//! the earliest, and a turn is as far from the one before as what was served in it weighs:
+//! lanes are served equal weights, and whoever asks for little waits for one batch, not for
+//! the large ones that wait (start-time fair queuing, Goyal, Vin and Cheng 1996).
 //!
 //! Equal reads that wait are one: when a change is recorded, all pages that follow the
 //! log ask for the same list. Nothing is kept from one batch to the next, so that a
@@ -16,8 +18,9 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::Hash;
+use std::ops::Bound;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -92,15 +95,24 @@ struct Shared<K, R, T> {
 struct Lanes<K, R, T> {
     by_key: HashMap<K, Lane<R, T>>,
     /// The lanes with waiting requests, the next to be served first.
-    rotation: VecDeque<K>,
+    turns: BTreeMap<Turn, K>,
+    /// The weight at which the turn that was served last began.
+    served: u64,
+    /// The number of turns so far.
+    turn_count: u64,
     running_batches: usize,
     waiting_requests: usize,
     /// How many were refused since the start, because they had waited too long.
     refused_requests: u64,
 }
 
+/// When a lane is served: by weight, and then in the order in which the turns were given.
+type Turn = (u64, u64);
+
 struct Lane<R, T> {
     waiting: VecDeque<Waiting<R, T>>,
+    /// The weight at which its last turn has ended.
+    ended: u64,
     running_batches: usize,
     /// Why the last batch with its requests failed as a whole, if it did.
     failure: Option<StoreError>,
@@ -140,7 +152,9 @@ where
             batch_sizes: batch_histogram(),
             lanes: Mutex::new(Lanes {
                 by_key: HashMap::new(),
-                rotation: VecDeque::new(),
+                turns: BTreeMap::new(),
+                served: 0,
+                turn_count: 0,
                 running_batches: 0,
                 waiting_requests: 0,
                 refused_requests: 0,
@@ -219,14 +233,22 @@ where
         };
         let lane = self.by_key.entry(key).or_insert_with(|| Lane {
             waiting: VecDeque::new(),
+            ended: 0,
             running_batches: 0,
             failure: None,
         });
-        if lane.waiting.is_empty() {
-            self.rotation.push_back(key);
-        }
+        let was_empty = lane.waiting.is_empty();
         lane.waiting.push_back(waiting);
+        let turn = lane.ended.max(self.served);
+        if was_empty {
+            self.add_turn(turn, key);
+        }
         self.waiting_requests += 1;
+    }
+
+    fn add_turn(&mut self, weight: u64, key: K) {
+        self.turn_count += 1;
+        self.turns.insert((weight, self.turn_count), key);
     }
 
     /// Adds a request, or its caller to an equal one.
@@ -258,43 +280,50 @@ where
         // All batches that may run share the waiting requests.
         let share = self.waiting_requests.div_ceil(limits.batches);
         let mut room = share.clamp(1, limits.weight);
-        // How many lanes in succession added nothing.
-        let mut passed = 0;
-        while room > 0 && passed < self.rotation.len() {
-            let Some(key) = self.rotation.pop_front() else {
-                break;
-            };
+        let mut after = Bound::Unbounded;
+        while room > 0
+            && let Some((&turn, &key)) = self.turns.range((after, Bound::Unbounded)).next()
+        {
+            after = Bound::Excluded(turn);
             let Some(lane) = self.by_key.get_mut(&key) else {
+                self.turns.remove(&turn);
                 continue;
             };
+            let is_member = batch.lanes.contains(&key);
+            if !is_member && lane.running_batches >= limits.batches_per_lane {
+                continue;
+            }
             let before = (lane.waiting.len(), batch.requests.len());
             if !limits.mixes_lanes {
                 let share = before.0.div_ceil(limits.batches_per_lane);
                 room = share.clamp(1, limits.weight);
             }
-            let is_member = batch.lanes.contains(&key);
-            if is_member || lane.running_batches < limits.batches_per_lane {
-                // Of several lanes each adds one request at a time.
-                let most = if limits.mixes_lanes { 1 } else { usize::MAX };
-                self.refused_requests += lane.add_to(&mut batch.requests, most, &mut room, weigh);
-            }
+            // Of several lanes each adds one request at a time.
+            let most = if limits.mixes_lanes { 1 } else { usize::MAX };
+            self.refused_requests += lane.add_to(&mut batch.requests, most, &mut room, weigh);
             self.waiting_requests -= before.0 - lane.waiting.len();
-            let has_added = batch.requests.len() > before.1;
-            if has_added && !is_member {
-                lane.running_batches += 1;
-                batch.lanes.push(key);
-            }
-            if !lane.waiting.is_empty() {
-                self.rotation.push_back(key);
-                passed += 1;
-            } else if lane.running_batches == 0 {
-                self.by_key.remove(&key);
-            }
-            if has_added {
-                if !limits.mixes_lanes {
-                    break;
+            let added = batch.requests.get(before.1..).unwrap_or_default();
+            let weight: usize = added.iter().map(|waiting| weigh(&waiting.request)).sum();
+            if weight > 0 {
+                lane.ended = turn.0 + weight as u64;
+                self.served = self.served.max(turn.0);
+                if !is_member {
+                    lane.running_batches += 1;
+                    batch.lanes.push(key);
                 }
-                passed = 0;
+            }
+            if lane.waiting.is_empty() {
+                self.turns.remove(&turn);
+                if lane.running_batches == 0 {
+                    self.by_key.remove(&key);
+                }
+            } else if weight > 0 {
+                let next = lane.ended;
+                self.turns.remove(&turn);
+                self.add_turn(next, key);
+            }
+            if weight > 0 && !limits.mixes_lanes {
+                break;
             }
         }
         if batch.requests.is_empty() {

@@ -50,7 +50,7 @@ const ONE_WRITER: BatchLimits = BatchLimits {
 };
 
 #[tokio::test]
-async fn a_batch_takes_one_request_of_each_lane_in_rotation() {
+async fn a_batch_takes_one_request_of_each_lane_in_turn() {
     let mut bench = bench(ONE_WRITER);
     let mut submitted = vec![bench.submit('a', 1).await];
     let (first, release) = bench.begun.recv().await.unwrap();
@@ -60,7 +60,7 @@ async fn a_batch_takes_one_request_of_each_lane_in_rotation() {
     }
     release.send(()).unwrap();
     let (second, release) = bench.begun.recv().await.unwrap();
-    assert_eq!(second, [2, 5, 3, 7]);
+    assert_eq!(second, [5, 2, 7, 3]);
     release.send(()).unwrap();
     let (third, release) = bench.begun.recv().await.unwrap();
     assert_eq!(third, [4, 6]);
@@ -73,22 +73,46 @@ async fn a_batch_takes_one_request_of_each_lane_in_rotation() {
 }
 
 #[tokio::test]
-async fn a_heavy_request_is_a_batch_by_itself_and_delays_each_lane_once() {
+async fn a_light_request_waits_for_one_heavy_batch() {
     let mut bench = bench(ONE_WRITER);
-    let _first = bench.submit('a', 1).await;
-    let (_, release) = bench.begun.recv().await.unwrap();
     let mut submitted = Vec::new();
-    for (lane, request) in [('a', 500), ('a', 501), ('b', 2), ('a', 502)] {
-        submitted.push(bench.submit(lane, request).await);
+    for request in [500, 501, 502, 503] {
+        submitted.push(bench.submit('a', request).await);
     }
-    release.send(()).unwrap();
     let mut order = Vec::new();
-    for _ in 0..4 {
+    for light in 1..5 {
+        let (batch, release) = bench.begun.recv().await.unwrap();
+        order.push(batch);
+        // While a heavy one runs: as often as it likes, until it was served as much.
+        submitted.push(bench.submit('b', light).await);
+        release.send(()).unwrap();
         let (batch, release) = bench.begun.recv().await.unwrap();
         order.push(batch);
         release.send(()).unwrap();
     }
-    assert_eq!(order, [vec![500], vec![2], vec![501], vec![502]]);
+    let expected = [500, 1, 501, 2, 502, 3, 503, 4];
+    assert_eq!(order, expected.map(|request| vec![request]));
+}
+
+#[tokio::test]
+async fn lanes_are_served_equal_weights() {
+    let mut bench = bench(ONE_WRITER);
+    let mut submitted = Vec::new();
+    let heavy = [('a', 500), ('a', 501), ('a', 502)];
+    for (lane, request) in heavy.into_iter().chain((1..13).map(|light| ('b', light))) {
+        submitted.push(bench.submit(lane, request).await);
+    }
+    let mut weights = HashMap::from([('a', 0), ('b', 0)]);
+    while weights[&'a'] < 15 {
+        let (batch, release) = bench.begun.recv().await.unwrap();
+        for request in batch {
+            let lane = if request < 100 { 'b' } else { 'a' };
+            *weights.get_mut(&lane).unwrap() += weigh(&request);
+        }
+        let apart = weights[&'a'].abs_diff(weights[&'b']);
+        assert!(apart <= 5, "{weights:?}");
+        release.send(()).unwrap();
+    }
 }
 
 #[tokio::test]
