@@ -2,22 +2,10 @@
 //! address or one IPv6 network.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The bits of an IPv6 address that name its network: one host commonly has all
-/// 2^64 addresses of a /64 network.
-const IPV6_NETWORK: u128 = !0 << 64;
-
-/// Returns the client that limits by address count: an IPv4 address itself, also
-/// when it is mapped into IPv6; for an IPv6 address the first address of its /64
-/// network.
-pub(crate) fn network_of(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() & IPV6_NETWORK).into(),
-        v4 @ IpAddr::V4(_) => v4,
-    }
-}
+use crate::store::network_of;
 
 type Counts = Arc<Mutex<HashMap<IpAddr, usize>>>;
 

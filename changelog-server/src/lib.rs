@@ -8,7 +8,6 @@ mod background;
 mod blocking_pool;
 pub mod change_streams;
 mod client_limit;
-pub mod clock;
 pub mod commands;
 pub mod config;
 mod coverage;
@@ -27,16 +26,16 @@ pub mod passwords;
 pub mod rate_limits;
 pub mod readiness;
 pub mod response_memory;
-mod rhythm;
 pub mod secrets;
 mod serve;
 pub mod service;
 mod sso;
-pub mod store;
 mod suspects;
 mod systemd;
-pub mod trace_parent;
 mod web;
+
+pub use changelog_store as store;
+pub use changelog_store::{clock, trace_parent};
 
 use std::time::Duration;
 

@@ -10,7 +10,7 @@ use governor::middleware::StateInformationMiddleware;
 use governor::state::keyed::DefaultKeyedStateStore;
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 
-use crate::client_limit::network_of;
+use crate::store::network_of;
 
 type KeyLimiter = RateLimiter<
     ApiKeyId,

@@ -10,7 +10,7 @@ use super::super::explained::Explained;
 use super::super::sql::shorten_and_count;
 
 /// The filter of the service's log that makes it log costs.
-pub(super) const LOG_FILTER: &str = "info,changelog_server::store::engine::statement_costs=debug";
+pub(super) const LOG_FILTER: &str = "info,changelog_store::engine::statement_costs=debug";
 
 /// The end of statements that read changes by a list of keys, which is one value on PostgreSQL.
 /// Gets that arrive together share such a statement, also those of the same change.

@@ -1,0 +1,139 @@
+//! The history of a change as the API returns it: the entries of the activity log, with
+//! the present names of people.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use changelog_core::activity::AGENT;
+use changelog_core::{Action, Change, ResourceType, UserId};
+use changelog_core::{ActorType, ChangeHistory, HistoryActor, HistoryEntry};
+use sqlx::types::Uuid;
+
+use super::activity::StoredEntry;
+use super::engine::read;
+use super::{Database, StoreError, Tenant};
+
+/// The name of a person in an organization.
+const NAME: &str = "
+SELECT actor_name FROM activity_actors WHERE organization_id = $1 AND actor_key = $2";
+
+/// The limit on changes whose updates one statement looks up.
+const MAX_PER_STATEMENT: usize = 100;
+
+impl Database {
+    /// Reads the history of a change.
+    pub async fn change_history(
+        &self,
+        tenant: Tenant,
+        change: &Change,
+    ) -> Result<ChangeHistory, StoreError> {
+        let entries = self
+            .history(tenant, ResourceType::Change, change.id.0, change.created_at)
+            .await?;
+        let mut entries: Vec<HistoryEntry> = entries.into_iter().map(history_entry).collect();
+        let mut names = HashMap::new();
+        for by in entries.iter_mut().map(|entry| &mut entry.by) {
+            self.set_name(tenant, by, &mut names).await?;
+        }
+        let author = |action: &Action| {
+            let entry = entries.iter().find(|entry| entry.action == *action)?;
+            entry.by.author()
+        };
+        Ok(ChangeHistory {
+            created_by: author(&Action::Created),
+            updated_by: author(&Action::Updated),
+            entries,
+        })
+    }
+
+    /// Sets who made the last update of changes.
+    pub async fn add_updaters(
+        &self,
+        tenant: Tenant,
+        changes: &mut [Change],
+    ) -> Result<(), StoreError> {
+        let mut names = HashMap::new();
+        let is_updated = |change: &&mut Change| change.updated_at != change.created_at;
+        let mut updated: Vec<&mut Change> = changes.iter_mut().filter(is_updated).collect();
+        for changes in updated.chunks_mut(MAX_PER_STATEMENT) {
+            let ids: Vec<Uuid> = changes.iter().map(|change| change.id.0).collect();
+            let newest = self.newest_entries(tenant, ResourceType::Change, &ids);
+            let newest = newest.await?.into_iter();
+            let mut by: HashMap<Uuid, HistoryActor> = newest
+                .map(|entry| (entry.entry.resource_id, entry.actor()))
+                .collect();
+            for change in changes {
+                let Some(mut by) = by.remove(&change.id.0) else {
+                    continue;
+                };
+                self.set_name(tenant, &mut by, &mut names).await?;
+                change.updated_by = by.author();
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets the present name of a person. `names` are those that were read before.
+    async fn set_name(
+        &self,
+        tenant: Tenant,
+        by: &mut HistoryActor,
+        names: &mut HashMap<UserId, Option<String>>,
+    ) -> Result<(), StoreError> {
+        let (ActorType::Person, Some(person)) = (&by.kind, by.id) else {
+            return Ok(());
+        };
+        let person = UserId(person);
+        let name = match names.entry(person) {
+            Entry::Occupied(name) => name.into_mut(),
+            Entry::Vacant(name) => name.insert(self.name_of(tenant, person).await?),
+        };
+        if let Some(name) = name {
+            by.name.clone_from(name);
+        }
+        Ok(())
+    }
+
+    /// Returns the present name of a person who has entries in the activity log.
+    async fn name_of(&self, tenant: Tenant, person: UserId) -> Result<Option<String>, StoreError> {
+        let name: Option<(String,)> = read!(self.point_reader(tenant).await?, |db| {
+            sqlx::query_as(NAME)
+                .bind(tenant.uuid())
+                .bind(person.to_string())
+                .fetch_optional(&mut **db)
+        })?;
+        Ok(name.map(|(name,)| name))
+    }
+}
+
+fn history_entry(stored: StoredEntry) -> HistoryEntry {
+    let by = stored.actor();
+    let entry = stored.entry;
+    let mut metadata = entry.metadata;
+    let changes = serde_json::from_value(metadata["changes"].take());
+    HistoryEntry {
+        id: entry.id,
+        action: entry.action,
+        by,
+        at: entry.created_at,
+        // Creations have none.
+        changes: changes.unwrap_or_default(),
+        reason: metadata["reason"].as_str().map(str::to_owned),
+        agent: metadata[AGENT].as_str().map(str::to_owned),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::explain;
+
+    #[tokio::test]
+    async fn a_name_is_found_by_the_primary_key() {
+        let plan = explain::of(NAME).await;
+        assert_eq!(
+            plan,
+            ["SEARCH activity_actors USING PRIMARY KEY (organization_id=? AND actor_key=?)"]
+        );
+    }
+}
