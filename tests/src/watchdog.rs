@@ -1,5 +1,4 @@
-//! Ends a test process in which a test does not end, and removes what one leaves behind when it
-//! is killed.
+//! Exits a test process in which a test hangs, and cleans up after one that was killed.
 
 use std::io::{Write, stderr};
 use std::os::unix::process::CommandExt;
@@ -70,8 +69,8 @@ thread_local! {
     static TEST_ENDS: Sender<()> = limit_test(thread::current().name().unwrap_or_default());
 }
 
-/// Names the test of this thread and ends the process if the test lasts too long. Otherwise a
-/// test that waits for ever would keep the results of all others.
+/// Exits the process with the name of this thread's test if the test takes too long. Otherwise
+/// one test that hangs would block the whole run until CI times out, without a result.
 fn limit_test(thread: &str) -> Sender<()> {
     let (running, ends) = channel();
     // Benchmarks run on the main thread, as long as they need.

@@ -6,10 +6,11 @@
 //! requests as one statement each (see `tests/benches`). No request waits for
 //! others to join it: one that comes while a batch runs joins the next batch.
 //!
-//! Requests wait in lanes, one for each organization. The next is of the lane whose turn is
-//! the earliest, and a turn is as far from the one before as what was served in it weighs:
-//! lanes are served equal weights, and whoever asks for little waits for one batch, not for
-//! the large ones that wait (start-time fair queuing, Goyal, Vin and Cheng 1996).
+//! Requests wait in lanes, one for each organization, which share the database by
+//! start-time fair queuing (Goyal, Vin and Cheng, 1996): the lane with the lowest start tag
+//! is served next, and its tag grows by the weight of what was served. Over time all busy
+//! lanes get the same weight, and a light request waits for the batch that is running, but
+//! not for heavy requests that are queued before it.
 //!
 //! Equal reads that wait are one: when a change is recorded, all pages that follow the
 //! log ask for the same list. Nothing is kept from one batch to the next, so that a
@@ -95,24 +96,25 @@ struct Shared<K, R, T> {
 struct Lanes<K, R, T> {
     by_key: HashMap<K, Lane<R, T>>,
     /// The lanes with waiting requests, the next to be served first.
-    turns: BTreeMap<Turn, K>,
-    /// The weight at which the turn that was served last began.
-    served: u64,
-    /// The number of turns so far.
-    turn_count: u64,
+    queue: BTreeMap<StartTag, K>,
+    /// The highest start tag that was served; a lane that was idle starts here.
+    virtual_time: u64,
+    /// The number of start tags so far.
+    tag_count: u64,
     running_batches: usize,
     waiting_requests: usize,
     /// How many were refused since the start, because they had waited too long.
     refused_requests: u64,
 }
 
-/// When a lane is served: by weight, and then in the order in which the turns were given.
-type Turn = (u64, u64);
+/// The virtual time at which a lane is served next, and a number that orders equal ones by
+/// arrival.
+type StartTag = (u64, u64);
 
 struct Lane<R, T> {
     waiting: VecDeque<Waiting<R, T>>,
-    /// The weight at which its last turn has ended.
-    ended: u64,
+    /// Its last start tag and the weight of what was served then.
+    finish_tag: u64,
     running_batches: usize,
     /// Why the last batch with its requests failed as a whole, if it did.
     failure: Option<StoreError>,
@@ -152,9 +154,9 @@ where
             batch_sizes: batch_histogram(),
             lanes: Mutex::new(Lanes {
                 by_key: HashMap::new(),
-                turns: BTreeMap::new(),
-                served: 0,
-                turn_count: 0,
+                queue: BTreeMap::new(),
+                virtual_time: 0,
+                tag_count: 0,
                 running_batches: 0,
                 waiting_requests: 0,
                 refused_requests: 0,
@@ -233,22 +235,22 @@ where
         };
         let lane = self.by_key.entry(key).or_insert_with(|| Lane {
             waiting: VecDeque::new(),
-            ended: 0,
+            finish_tag: 0,
             running_batches: 0,
             failure: None,
         });
         let was_empty = lane.waiting.is_empty();
         lane.waiting.push_back(waiting);
-        let turn = lane.ended.max(self.served);
+        let start = lane.finish_tag.max(self.virtual_time);
         if was_empty {
-            self.add_turn(turn, key);
+            self.enqueue(start, key);
         }
         self.waiting_requests += 1;
     }
 
-    fn add_turn(&mut self, weight: u64, key: K) {
-        self.turn_count += 1;
-        self.turns.insert((weight, self.turn_count), key);
+    fn enqueue(&mut self, start: u64, key: K) {
+        self.tag_count += 1;
+        self.queue.insert((start, self.tag_count), key);
     }
 
     /// Adds a request, or its caller to an equal one.
@@ -282,11 +284,11 @@ where
         let mut room = share.clamp(1, limits.weight);
         let mut after = Bound::Unbounded;
         while room > 0
-            && let Some((&turn, &key)) = self.turns.range((after, Bound::Unbounded)).next()
+            && let Some((&tag, &key)) = self.queue.range((after, Bound::Unbounded)).next()
         {
-            after = Bound::Excluded(turn);
+            after = Bound::Excluded(tag);
             let Some(lane) = self.by_key.get_mut(&key) else {
-                self.turns.remove(&turn);
+                self.queue.remove(&tag);
                 continue;
             };
             let is_member = batch.lanes.contains(&key);
@@ -305,22 +307,22 @@ where
             let added = batch.requests.get(before.1..).unwrap_or_default();
             let weight: usize = added.iter().map(|waiting| weigh(&waiting.request)).sum();
             if weight > 0 {
-                lane.ended = turn.0 + weight as u64;
-                self.served = self.served.max(turn.0);
+                lane.finish_tag = tag.0 + weight as u64;
+                self.virtual_time = self.virtual_time.max(tag.0);
                 if !is_member {
                     lane.running_batches += 1;
                     batch.lanes.push(key);
                 }
             }
             if lane.waiting.is_empty() {
-                self.turns.remove(&turn);
+                self.queue.remove(&tag);
                 if lane.running_batches == 0 {
                     self.by_key.remove(&key);
                 }
             } else if weight > 0 {
-                let next = lane.ended;
-                self.turns.remove(&turn);
-                self.add_turn(next, key);
+                let start = lane.finish_tag;
+                self.queue.remove(&tag);
+                self.enqueue(start, key);
             }
             if weight > 0 && !limits.mixes_lanes {
                 break;
