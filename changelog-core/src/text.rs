@@ -109,11 +109,14 @@ pub fn composed(text: &str) -> String {
 }
 
 /// Replaces what could steer a terminal, or make a text look like another one:
-/// control characters other than line feed and tab, and format characters other
-/// than joiners, become `<U+200B>` with their numbers.
+/// control characters other than line feed and tab, format characters other than joiners,
+/// and the two characters that XML cannot have, become `<U+200B>` with their numbers.
 pub fn printable(text: &str) -> std::borrow::Cow<'_, str> {
-    let unsafe_char =
-        |c: char| (c.is_control() && c != '\n' && c != '\t') || (is_format(c) && !is_joiner(c));
+    let unsafe_char = |c: char| {
+        (c.is_control() && c != '\n' && c != '\t')
+            || (is_format(c) && !is_joiner(c))
+            || matches!(c, '\u{fffe}' | '\u{ffff}')
+    };
     if !text.contains(unsafe_char) {
         return text.into();
     }
@@ -177,7 +180,14 @@ mod tests {
         assert_eq!(printable("plain\ttext\n"), "plain\ttext\n");
         assert_eq!(printable("a\u{1b}[31mb"), "a<U+001B>[31mb");
         assert_eq!(printable("\u{202e}x"), "<U+202E>x");
-        for c in ['\u{200b}', '\u{200e}', '\u{61c}', '\u{feff}', '\u{e0041}'] {
+        for c in [
+            '\u{200b}',
+            '\u{200e}',
+            '\u{61c}',
+            '\u{feff}',
+            '\u{ffff}',
+            '\u{e0041}',
+        ] {
             assert_eq!(
                 printable(&format!("a{c}b")),
                 format!("a<U+{:04X}>b", u32::from(c))

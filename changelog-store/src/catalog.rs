@@ -8,10 +8,10 @@ use changelog_core::{Input, Named};
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 use serde_json::{Map, Value as Json};
-use sqlx::postgres::PgRow;
-use sqlx::sqlite::SqliteRow;
 use sqlx::types::Uuid;
 use sqlx::{FromRow, QueryBuilder};
+use sqlx_postgres::PgRow;
+use sqlx_sqlite::SqliteRow;
 
 use super::activity::{clamped, difference, fields};
 use super::engine::error::or_conflict;
@@ -395,7 +395,7 @@ fn push_key<DB: Dialect>(query: &mut QueryBuilder<DB>, tenant: Tenant, id: Uuid)
 #[cfg(test)]
 mod tests {
     use changelog_core::{Host, Service};
-    use sqlx::Sqlite;
+    use sqlx_sqlite::Sqlite;
 
     use super::*;
     use crate::engine::explain;

@@ -136,7 +136,7 @@ fn select_matches<DB: Dialect>(
 
 #[cfg(test)]
 mod tests {
-    use sqlx::Sqlite;
+    use sqlx_sqlite::Sqlite;
 
     use super::*;
     use crate::engine::explain;

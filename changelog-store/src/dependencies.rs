@@ -164,7 +164,7 @@ fn replace<DB: Dialect>(tenant: Tenant, before: &[ServiceId], service: &Service)
 
 #[cfg(test)]
 mod tests {
-    use sqlx::Sqlite;
+    use sqlx_sqlite::Sqlite;
 
     use super::*;
     use crate::engine::explain;

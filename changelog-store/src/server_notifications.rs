@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use backon::{BackoffBuilder, ExponentialBuilder};
 use changelog_core::ActivityId;
-use sqlx::postgres::PgListener;
 use sqlx::types::Uuid;
-use sqlx::{PgPool, Postgres};
+use sqlx_postgres::PgListener;
+use sqlx_postgres::{PgPool, Postgres};
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 

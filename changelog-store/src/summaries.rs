@@ -167,7 +167,7 @@ fn select<T: StoredItem, DB: Dialect>(
 mod tests {
     use changelog_core::ids::uuid_v7;
     use changelog_core::{Host, Service};
-    use sqlx::Sqlite;
+    use sqlx_sqlite::Sqlite;
 
     use super::*;
     use crate::engine::explain;

@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use serde_json::Value;
-use sqlx::{Connection, PgConnection, SqliteConnection};
+use sqlx::Connection;
+use sqlx_postgres::PgConnection;
+use sqlx_sqlite::SqliteConnection;
 use tempfile::TempDir;
 use uuid::Uuid;
 

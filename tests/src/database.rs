@@ -1,7 +1,9 @@
 //! Direct access to the database of an app.
 
-use sqlx::sqlite::SqliteConnectOptions;
-use sqlx::{ConnectOptions, Connection, PgConnection, SqliteConnection};
+use sqlx::{ConnectOptions, Connection};
+use sqlx_postgres::PgConnection;
+use sqlx_sqlite::SqliteConnectOptions;
+use sqlx_sqlite::SqliteConnection;
 
 use crate::Engine;
 

@@ -8,7 +8,8 @@ use changelog_core::{NewApiKey, NewOrganization, OwnerInput, Permissions, Plan};
 use changelog_server::passwords;
 use changelog_server::store::{Actor, Capacity, Purpose, Store};
 use chrono::Utc;
-use sqlx::{Connection, SqliteConnection};
+use sqlx::Connection;
+use sqlx_sqlite::SqliteConnection;
 use tempfile::TempDir;
 use tokio::sync::OnceCell;
 

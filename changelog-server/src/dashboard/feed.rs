@@ -3,7 +3,7 @@
 //! A feed reader has no session; the token in the address stands for a member, who can
 //! revoke it on the account page.
 
-use atom_syndication::{Category, Entry, Feed as AtomFeed, FixedDateTime, Link, Person, Text};
+use askama::Template;
 use changelog_core::{Change, ChangeFilter, Timestamp};
 
 use crate::app::App;
@@ -44,7 +44,7 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
     let (url, size) = (app.url(), list.json.0.len());
     let xml = blocking_pool::run_sized(size, move || {
         let changes: Vec<Change> = list.json.parse()?;
-        Ok::<_, ApiError>(atom(&feed, &changes, &url))
+        atom(&feed, &changes, &url)
     });
     Ok(page::cacheable(&request, MEDIA_TYPE, xml.await?))
 }
@@ -70,72 +70,55 @@ pub(super) async fn revoke(app: App, request: Request) -> ApiResult {
     Ok(page::see_other("/account?done=feed"))
 }
 
-/// Writes the changes as a feed of RFC 4287.
-fn atom(feed: &Feed, changes: &[Change], url: &str) -> String {
+/// The changes as a feed of RFC 4287.
+#[derive(Template)]
+#[template(path = "feed.xml")]
+struct Atom<'c> {
+    feed: &'c Feed,
+    url: &'c str,
+    newest: Timestamp,
+    entries: Vec<Entry<'c>>,
+}
+
+struct Entry<'c> {
+    change: &'c Change,
+    summary: String,
+    categories: Vec<String>,
+}
+
+fn atom(feed: &Feed, changes: &[Change], url: &str) -> Result<String, ApiError> {
     let newest = changes.iter().map(|change| change.updated_at).max();
-    let document = AtomFeed {
-        title: Text::plain(format!(
-            "Changes of {}",
-            format::visible(&feed.organization_name)
-        )),
-        id: format!("urn:uuid:{}", feed.tenant.id()),
-        updated: time(newest.unwrap_or(Timestamp::EPOCH)),
-        links: vec![link(&format!("{url}/changes"))],
-        entries: changes.iter().map(|change| entry(change, url)).collect(),
-        ..AtomFeed::default()
+    let feed = Atom {
+        feed,
+        url,
+        newest: newest.unwrap_or(Timestamp::EPOCH),
+        entries: changes.iter().map(Entry::of).collect(),
     };
-    document.to_string()
+    feed.render().map_err(|error| ApiError::internal(&error))
 }
 
-fn entry(change: &Change, url: &str) -> Entry {
-    let services = change.all_services().iter();
-    let services: Vec<String> = services
-        .map(|service| format::visible(&service.name))
-        .collect();
-    let environment = change.environment.as_ref().map(ToString::to_string);
-    let status = change.status_label().to_owned();
-    let mut summary = format!("{} risk, {status}", change.risk_level);
-    for fact in services.iter().chain(&environment) {
-        summary.push_str(", ");
-        summary.push_str(fact);
+impl<'c> Entry<'c> {
+    fn of(change: &'c Change) -> Self {
+        let services = change.all_services().iter();
+        let services: Vec<String> = services
+            .map(|service| format::visible(&service.name))
+            .collect();
+        let environment = change.environment.as_ref().map(ToString::to_string);
+        let status = change.status_label().to_owned();
+        let mut summary = format!("{} risk, {status}", change.risk_level);
+        for fact in services.iter().chain(&environment) {
+            summary.push_str(", ");
+            summary.push_str(fact);
+        }
+        if let Some(text) = &change.description {
+            summary.push_str(". ");
+            summary.push_str(&format::visible(&format::excerpt(text)));
+        }
+        let categories = [change.risk_level.to_string(), status].into_iter();
+        Self {
+            change,
+            summary,
+            categories: categories.chain(environment).chain(services).collect(),
+        }
     }
-    if let Some(text) = &change.description {
-        summary.push_str(". ");
-        summary.push_str(&format::visible(&format::excerpt(text)));
-    }
-    let author = change.created_by.as_ref().map(|author| Person {
-        name: format::visible(&author.name),
-        ..Person::default()
-    });
-    let categories = [change.risk_level.to_string(), status].into_iter();
-    let categories = categories.chain(environment).chain(services);
-    Entry {
-        title: Text::plain(format::visible(&change.title)),
-        id: format!("urn:uuid:{}", change.id),
-        updated: time(change.updated_at),
-        published: Some(time(change.effective_at())),
-        links: vec![link(&format!("{url}/changes/{}", change.id))],
-        authors: author.into_iter().collect(),
-        categories: categories
-            .map(|term| Category {
-                term,
-                ..Category::default()
-            })
-            .collect(),
-        summary: Some(Text::plain(summary)),
-        ..Entry::default()
-    }
-}
-
-fn link(href: &str) -> Link {
-    Link {
-        href: href.to_owned(),
-        rel: "alternate".to_owned(),
-        mime_type: Some("text/html".to_owned()),
-        ..Link::default()
-    }
-}
-
-fn time(at: Timestamp) -> FixedDateTime {
-    at.to_datetime().fixed_offset()
 }

@@ -332,7 +332,7 @@ fn push_end<DB: SearchDialect>(
 
 #[cfg(test)]
 mod tests {
-    use sqlx::Sqlite;
+    use sqlx_sqlite::Sqlite;
 
     use super::*;
     use crate::engine::explain;

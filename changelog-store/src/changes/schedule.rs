@@ -102,7 +102,7 @@ fn select_running<DB: Dialect>(tenant: Tenant, limit: u64) -> QueryBuilder<DB> {
 mod tests {
     use changelog_core::Timestamp;
     use changelog_core::ids::uuid_v7;
-    use sqlx::Sqlite;
+    use sqlx_sqlite::Sqlite;
 
     use super::*;
     use crate::engine::explain;

@@ -3,7 +3,8 @@
 use changelog_core::{
     Action, Change, ChangeId, ChangePatch, Differences, EventOfChange, Timestamp, Violations,
 };
-use sqlx::{Postgres, Sqlite};
+use sqlx_postgres::Postgres;
+use sqlx_sqlite::Sqlite;
 
 use super::create::{no_host, no_service};
 use super::row::{

@@ -10,7 +10,8 @@ use std::collections::{BTreeSet, HashMap};
 use changelog_core::{Change, HostId};
 use futures_util::TryStreamExt;
 use sqlx::types::Uuid;
-use sqlx::{Postgres, Sqlite};
+use sqlx_postgres::Postgres;
+use sqlx_sqlite::Sqlite;
 
 use super::changes::hash;
 use super::{CheckError, Checker, Found};

@@ -73,11 +73,11 @@ macro_rules! run_script {
     ($tx:expr, |$database:ident| $script:expr) => {
         match &mut $tx.connection {
             $crate::engine::Engine::Sqlite(db) => {
-                type $database = sqlx::Sqlite;
+                type $database = sqlx_sqlite::Sqlite;
                 $script.run(&mut **db).await
             }
             $crate::engine::Engine::Postgres(db) => {
-                type $database = sqlx::Postgres;
+                type $database = sqlx_postgres::Postgres;
                 $script.run(&mut **db).await
             }
         }

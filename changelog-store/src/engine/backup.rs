@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::{Error, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Connection};
+use sqlx_sqlite::{SqliteConnectOptions, SqliteConnection};
 
 use super::connections::Connections;
 use super::error::StoreError;

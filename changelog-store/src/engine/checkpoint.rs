@@ -12,8 +12,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Connection};
+use sqlx_sqlite::{SqliteConnectOptions, SqliteConnection};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use changelog_core::OrganizationId;
-use sqlx::Postgres;
+use sqlx_postgres::Postgres;
 use tokio::time::timeout;
 
 use super::backend::{Engine, bounded, read};

@@ -3,7 +3,9 @@
 
 use serde_json::Map;
 use sqlx::types::{Json, Uuid};
-use sqlx::{Database, Encode, Postgres, QueryBuilder, Sqlite, Type};
+use sqlx::{Database, Encode, QueryBuilder, Type};
+use sqlx_postgres::Postgres;
+use sqlx_sqlite::Sqlite;
 
 /// The differences of the two databases, for statements that are built from parts.
 pub(crate) trait Dialect: Database {

@@ -3,9 +3,9 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use sqlx::postgres::{PgConnectOptions, PgConnection};
-use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Connection};
+use sqlx_postgres::{PgConnectOptions, PgConnection};
+use sqlx_sqlite::{SqliteConnectOptions, SqliteConnection};
 
 use super::backend::Engine;
 use super::data_file;

@@ -1,7 +1,8 @@
 //! How SQLite runs a statement, for tests: a plan depends on the schema alone,
 //! because nothing has counted the rows.
 
-use sqlx::{AssertSqlSafe, Connection, SqliteConnection};
+use sqlx::{AssertSqlSafe, Connection};
+use sqlx_sqlite::SqliteConnection;
 
 /// Returns the steps of the plan of a statement.
 pub(crate) async fn of(statement: &str) -> Vec<String> {

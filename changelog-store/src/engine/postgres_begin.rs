@@ -8,7 +8,8 @@
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Fuse, FusedFuture};
-use sqlx::{PgPool, Postgres, SqlStr, Transaction};
+use sqlx::{SqlStr, Transaction};
+use sqlx_postgres::{PgPool, Postgres};
 
 type Begun = Result<Transaction<'static, Postgres>, sqlx::Error>;
 

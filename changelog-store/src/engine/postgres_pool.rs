@@ -15,8 +15,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use sqlx::pool::PoolConnection;
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::{Connection, PgConnection, PgPool, Postgres, QueryBuilder, SqlStr, Transaction};
+use sqlx::{Connection, QueryBuilder, SqlStr, Transaction};
+use sqlx_postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx_postgres::{PgConnection, PgPool, Postgres};
 
 use super::postgres_begin::begin;
 

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Connection};
+use sqlx_sqlite::{SqliteConnectOptions, SqliteConnection};
 
 use super::backend::{Engine, bounded};
 use super::error::StoreError;
@@ -239,15 +239,15 @@ pub(crate) fn end_lease(lease: Lease) {
 }
 
 impl Deref for PostgresLease {
-    type Target = sqlx::PgConnection;
+    type Target = sqlx_postgres::PgConnection;
 
-    fn deref(&self) -> &sqlx::PgConnection {
+    fn deref(&self) -> &sqlx_postgres::PgConnection {
         &self.connection
     }
 }
 
 impl DerefMut for PostgresLease {
-    fn deref_mut(&mut self) -> &mut sqlx::PgConnection {
+    fn deref_mut(&mut self) -> &mut sqlx_postgres::PgConnection {
         &mut self.connection
     }
 }

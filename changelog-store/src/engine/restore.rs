@@ -6,8 +6,8 @@ use std::str::FromStr;
 
 use chrono::{DateTime, Utc};
 use serde::Serialize;
-use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection};
+use sqlx_sqlite::SqliteConnectOptions;
 
 use super::backup::{BackupError, copy_checked, sync_folder_of};
 use super::files::{self, companion};
@@ -125,7 +125,7 @@ pub async fn restore(
 }
 
 /// Opens a backup, which may be on a medium that cannot be written to.
-async fn read(backup: &Path) -> Result<sqlx::SqliteConnection, RestoreError> {
+async fn read(backup: &Path) -> Result<sqlx_sqlite::SqliteConnection, RestoreError> {
     let has_log = companion(backup, "wal").exists();
     let options = SqliteConnectOptions::new()
         .filename(backup)

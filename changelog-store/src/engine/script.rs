@@ -6,9 +6,11 @@
 
 use std::collections::BTreeMap;
 
-use sqlx::postgres::PgConnection;
-use sqlx::sqlite::{SqliteConnection, SqliteRow};
-use sqlx::{AssertSqlSafe, Database, Execute, FromRow, Postgres, QueryBuilder, Sqlite};
+use sqlx::{AssertSqlSafe, Database, Execute, FromRow, QueryBuilder};
+use sqlx_postgres::PgConnection;
+use sqlx_postgres::Postgres;
+use sqlx_sqlite::Sqlite;
+use sqlx_sqlite::{SqliteConnection, SqliteRow};
 
 use super::backend::{bounded, committed};
 use super::dialect::{Dialect, PushValue, Value, push_values};
@@ -211,7 +213,7 @@ pub(crate) fn groups_of_equal(texts: impl Iterator<Item = String>) -> Vec<Vec<us
 
 #[cfg(test)]
 mod tests {
-    use sqlx::Postgres;
+    use sqlx_postgres::Postgres;
 
     use super::*;
 

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use sqlx::sqlite::SqliteConnection;
+use sqlx_sqlite::SqliteConnection;
 
 /// Of each statement that the connection keeps: its steps and runs until now.
 const SELECT: &str = "SELECT sql, sum(nstep), sum(run) FROM sqlite_stmt GROUP BY sql";

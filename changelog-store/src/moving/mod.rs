@@ -215,7 +215,7 @@ async fn execute(db: &mut Direct, statement: &'static str) -> Result<(), sqlx::E
 
 impl Mover<'_> {
     /// Returns the connection to PostgreSQL, which knows the types of all columns.
-    fn postgres(&mut self) -> &mut sqlx::PgConnection {
+    fn postgres(&mut self) -> &mut sqlx_postgres::PgConnection {
         match (&mut self.from, &mut self.to) {
             (Engine::Postgres(db), _) | (_, Engine::Postgres(db)) => db,
             _ => unreachable!("one of the two is PostgreSQL"),

@@ -1,8 +1,10 @@
 //! Builds the search index of the target from its changes.
 
 use changelog_core::HostId;
+use sqlx::Connection;
 use sqlx::types::Uuid;
-use sqlx::{Connection, Postgres, Sqlite};
+use sqlx_postgres::Postgres;
+use sqlx_sqlite::Sqlite;
 
 use super::{MoveError, Mover, execute};
 use crate::changes::{search_terms, stored};

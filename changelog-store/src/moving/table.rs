@@ -2,10 +2,10 @@
 
 use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
-use sqlx::postgres::PgConnection;
-use sqlx::sqlite::SqliteConnection;
 use sqlx::types::Uuid;
 use sqlx::{AssertSqlSafe, ColumnIndex, Connection, Decode, Row, Type};
+use sqlx_postgres::PgConnection;
+use sqlx_sqlite::SqliteConnection;
 
 use super::MoveError;
 use super::cell::{Cell, bind, json};

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use changelog_tests::Postgres;
 use serde_json::Value;
-use sqlx::{Connection, PgConnection};
+use sqlx::Connection;
+use sqlx_postgres::PgConnection;
 use tempfile::TempDir;
 
 use crate::http_connection::HttpConnection;

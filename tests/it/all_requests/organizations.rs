@@ -10,7 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::future::join_all;
 use serde_json::json;
-use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use sqlx::{AssertSqlSafe, Connection};
+use sqlx_postgres::PgConnection;
 
 use super::commands;
 use super::explained::{self, Explained};

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use sqlx::sqlite::SqliteConnectOptions;
-use sqlx::{AssertSqlSafe, ConnectOptions, SqliteConnection};
+use sqlx::{AssertSqlSafe, ConnectOptions};
+use sqlx_sqlite::SqliteConnectOptions;
+use sqlx_sqlite::SqliteConnection;
 
 /// How often each statement runs, with other values each time.
 const RUNS: usize = 3;

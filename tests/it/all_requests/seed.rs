@@ -3,7 +3,8 @@
 //! are found and counted.
 
 use serde_json::Value;
-use sqlx::{AssertSqlSafe, PgConnection};
+use sqlx::AssertSqlSafe;
+use sqlx_postgres::PgConnection;
 use uuid::Uuid;
 
 use super::fixture::Fixture;

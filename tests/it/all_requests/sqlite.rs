@@ -6,7 +6,8 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use serde_json::Value;
-use sqlx::{AssertSqlSafe, Connection, SqliteConnection};
+use sqlx::{AssertSqlSafe, Connection};
+use sqlx_sqlite::SqliteConnection;
 
 use super::fixture::Fixture;
 use super::requests::RequestSender;

@@ -250,7 +250,7 @@ async fn no_secret_is_written_on_postgres() {
     let secrets = use_everything(&mut app).await;
     let log = app.server.log();
     // A checkpoint writes everything to the files.
-    let mut connection = <sqlx::PgConnection as sqlx::Connection>::connect(&app.database)
+    let mut connection = <sqlx_postgres::PgConnection as sqlx::Connection>::connect(&app.database)
         .await
         .expect("a connection to PostgreSQL");
     sqlx::query("CHECKPOINT")

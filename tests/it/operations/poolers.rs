@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
-use sqlx::{Connection, PgConnection};
+use sqlx::Connection;
+use sqlx_postgres::PgConnection;
 
 use changelog_tests::NamedStatements::{FollowTheirClient, StayInTheirSession};
 use changelog_tests::UnknownParameters::{Ignored, Refused};
@@ -171,7 +172,7 @@ async fn requires_no_traces(database: &str, pooler: &TransactionPooler) {
         .await
         .expect("settings");
     for _ in 0..SESSIONS {
-        let options: sqlx::postgres::PgConnectOptions = pooler.database.parse().expect("one");
+        let options: sqlx_postgres::PgConnectOptions = pooler.database.parse().expect("one");
         let options = options.extra_float_digits(None);
         let mut session = PgConnection::connect_with(&options)
             .await

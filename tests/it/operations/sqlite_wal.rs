@@ -4,7 +4,8 @@
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use sqlx::{Connection, SqliteConnection};
+use sqlx::Connection;
+use sqlx_sqlite::SqliteConnection;
 
 use changelog_tests::{TestApp, on_sqlite, send};
 

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use sqlx::{AssertSqlSafe, PgConnection};
+use sqlx::AssertSqlSafe;
+use sqlx_postgres::PgConnection;
 
 use changelog_tests::{TestApp, on_postgres, run, server_command};
 

@@ -12,7 +12,9 @@ use std::borrow::Cow;
 
 use changelog_core::change::BY_HAND;
 use changelog_core::{Change, ChangeFilter, MadeBy};
-use sqlx::{Postgres, QueryBuilder, Sqlite};
+use sqlx::QueryBuilder;
+use sqlx_postgres::Postgres;
+use sqlx_sqlite::Sqlite;
 
 use super::broken;
 use crate::activity::clamped;

@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 
 use backon::{ExponentialBuilder, Retryable};
 use sqlx::migrate::Migrator;
-use sqlx::postgres::PgConnectOptions;
-use sqlx::{ConnectOptions, Connection, PgConnection, Row};
+use sqlx::{ConnectOptions, Connection, Row};
+use sqlx_postgres::PgConnectOptions;
+use sqlx_postgres::PgConnection;
 use tokio::time::timeout;
 
 use crate::engine::backend::{Engine, STATEMENT_TIMEOUT};

@@ -2,8 +2,8 @@
 
 use std::ops::{Deref, DerefMut};
 
-use sqlx::Sqlite;
-use sqlx::sqlite::SqliteConnection;
+use sqlx_sqlite::Sqlite;
+use sqlx_sqlite::SqliteConnection;
 use tokio::sync::oneshot;
 
 use crate::engine::error::StoreError;

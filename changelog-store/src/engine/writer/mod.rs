@@ -26,8 +26,8 @@ mod tests;
 use std::sync::Arc;
 
 use prometheus_client::metrics::histogram::Histogram;
-use sqlx::Sqlite;
-use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
+use sqlx_sqlite::Sqlite;
+use sqlx_sqlite::{SqliteConnectOptions, SqliteConnection};
 use tokio::sync::{mpsc, oneshot};
 
 pub(crate) use job::SqliteTx;

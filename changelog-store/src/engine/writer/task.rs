@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use prometheus_client::metrics::histogram::Histogram;
-use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
-use sqlx::{ConnectOptions, Connection, Executor, Sqlite};
+use sqlx::{ConnectOptions, Connection, Executor};
+use sqlx_sqlite::Sqlite;
+use sqlx_sqlite::{SqliteConnectOptions, SqliteConnection};
 use tokio::sync::{mpsc, oneshot};
 
 use super::job::{CommitWaiter, Job, Released, SqliteTx, stopped};

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use sqlx::sqlite::SqliteJournalMode;
 use sqlx::{ConnectOptions, Executor};
+use sqlx_sqlite::SqliteJournalMode;
 
 use super::*;
 use crate::engine::files;

@@ -300,8 +300,8 @@ fn push_filtered<DB: Dialect>(query: &mut QueryBuilder<DB>, risk_level: &str, st
 mod tests {
     use changelog_core::ids::uuid_v7;
     use changelog_core::{HostId, ServiceId};
-    use sqlx::Sqlite;
     use sqlx::types::Uuid;
+    use sqlx_sqlite::Sqlite;
 
     use super::*;
     use crate::engine::explain::of as plan_of;

@@ -317,7 +317,7 @@ fn select_busy<DB: Dialect>(tenant: Tenant, hours: &Range<i64>, limit: u64) -> Q
 
 #[cfg(test)]
 mod tests {
-    use sqlx::Sqlite;
+    use sqlx_sqlite::Sqlite;
 
     use super::*;
     use crate::engine::explain;

@@ -251,7 +251,7 @@ fn select_places<DB: Dialect>(
 
 #[cfg(test)]
 mod tests {
-    use sqlx::Sqlite;
+    use sqlx_sqlite::Sqlite;
 
     use super::*;
     use crate::engine::explain;

@@ -12,7 +12,9 @@ pub(super) mod matcher;
 use std::fmt::Write;
 
 use changelog_core::{ViolationCode, Violations};
-use sqlx::{Postgres, QueryBuilder, Sqlite};
+use sqlx::QueryBuilder;
+use sqlx_postgres::Postgres;
+use sqlx_sqlite::Sqlite;
 
 pub(crate) use facets::{Facets, indexed_text};
 pub(crate) use matcher::AuthorFilter;

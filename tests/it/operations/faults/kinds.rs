@@ -8,7 +8,8 @@ use changelog_tests::postgres::Postgres;
 use changelog_tests::{TestApp, signal};
 use rand::RngExt;
 use rand::rngs::StdRng;
-use sqlx::{Connection, Executor, PgConnection};
+use sqlx::{Connection, Executor};
+use sqlx_postgres::PgConnection;
 use tokio::time::sleep;
 
 use super::{FLAGS, is_well};
