@@ -56,8 +56,8 @@ pub async fn run(
     shutdown: impl Future<Output = ()>,
     drain_delay: Duration,
 ) {
-    let mut routes = api::routes(&app);
-    routes.extend(dashboard::routes(&app, api::document));
+    let mut endpoints = api::endpoints();
+    endpoints.extend(dashboard::endpoints(api::document));
     let tasks = background::start(&app);
     let (stop, stopped) = watch::channel(false);
     let reader = tokio::spawn(ingest::worker::run(app.clone(), stopped.clone()));
@@ -75,7 +75,7 @@ pub async fn run(
         let _ = stop.send(true);
     };
     let failure = dashboard::failure;
-    let routes = web::route::join(routes, failure);
+    let routes = web::route::join(&app, endpoints, failure);
     serve::serve(app.clone(), routes, failure, listener, shutdown).await;
     if timeout(WORKER_TIMEOUT, worker).await.is_err() {
         tracing::warn!("a message was still being sent; it is sent again after the next start");

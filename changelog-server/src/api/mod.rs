@@ -27,84 +27,54 @@ mod slack_command;
 mod stream;
 
 use self::caller::{admin, any_bearer, any_key, read, record};
-use crate::app::App;
-use crate::web::route::{Routes, at, at_id, at_ids, path};
+use crate::web::route::{Endpoint, at};
 
 pub use openapi::document;
 
 /// Every endpoint of the API.
-pub(crate) fn routes(app: &App) -> Routes {
+pub(crate) fn endpoints() -> Vec<Endpoint> {
     vec![
-        at(path!("api" / "health")).get(health::get).filter(app),
-        at(path!("livez")).get(health::livez).filter(app),
-        at(path!("readyz")).get(health::readyz).filter(app),
-        at(path!("api" / "openapi.json"))
-            .get(openapi::get)
-            .filter(app),
-        at(path!("api" / "changes"))
+        at("/api/health").get(health::get),
+        at("/livez").get(health::livez),
+        at("/readyz").get(health::readyz),
+        at("/api/openapi.json").get(openapi::get),
+        at("/api/changes")
             .get(read(changes::list))
-            .post(record(changes::create))
-            .filter(app),
-        at(path!("api" / "changes" / "bulk"))
-            .post(record(changes::create_many))
-            .filter(app),
-        at(path!("api" / "changes" / "stream"))
-            .get(read(stream::watch))
-            .filter(app),
-        at(path!("api" / "changes" / "upcoming"))
-            .get(read(changes::upcoming))
-            .filter(app),
-        at(path!("api" / "changes" / "annotations"))
-            .get(read(annotations::get))
-            .filter(app),
-        at(path!("api" / "changes" / "around"))
-            .get(read(around::get))
-            .filter(app),
-        at_id(path!("api" / "changes" / String))
+            .post(record(changes::create)),
+        at("/api/changes/bulk").post(record(changes::create_many)),
+        at("/api/changes/stream").get(read(stream::watch)),
+        at("/api/changes/upcoming").get(read(changes::upcoming)),
+        at("/api/changes/annotations").get(read(annotations::get)),
+        at("/api/changes/around").get(read(around::get)),
+        at("/api/changes/:id")
             .get(read(changes::get))
-            .patch(record(changes::update))
-            .filter(app),
-        at_id(path!("api" / "changes" / String / "history"))
-            .get(read(history::get))
-            .filter(app),
-        at(path!("api" / "hosts"))
+            .patch(record(changes::update)),
+        at("/api/changes/:id/history").get(read(history::get)),
+        at("/api/hosts")
             .get(read(hosts::list))
-            .post(admin(hosts::create))
-            .filter(app),
-        at_id(path!("api" / "hosts" / String))
+            .post(admin(hosts::create)),
+        at("/api/hosts/:id")
             .get(read(hosts::get))
-            .patch(admin(hosts::update))
-            .filter(app),
-        at(path!("api" / "services"))
+            .patch(admin(hosts::update)),
+        at("/api/services")
             .get(read(services::list))
-            .post(admin(services::create))
-            .filter(app),
-        at_id(path!("api" / "services" / String))
+            .post(admin(services::create)),
+        at("/api/services/:id")
             .get(read(services::get))
-            .patch(admin(services::update))
-            .filter(app),
-        at(path!("api" / "incidents"))
+            .patch(admin(services::update)),
+        at("/api/incidents")
             .get(read(incidents::list))
-            .post(record(incidents::create))
-            .filter(app),
-        at_id(path!("api" / "incidents" / String))
+            .post(record(incidents::create)),
+        at("/api/incidents/:id")
             .get(read(incidents::get))
-            .patch(record(incidents::update))
-            .filter(app),
-        at_id(path!("api" / "incidents" / String / "cause"))
-            .put(record(incidents::mark_cause))
-            .filter(app),
-        at(path!("mcp")).post(any_bearer(mcp::post)).filter(app),
-        at(path!("api" / "key")).get(any_key(key::get)).filter(app),
-        at_ids(path!("api" / "ingest" / String / String))
+            .patch(record(incidents::update)),
+        at("/api/incidents/:id/cause").put(record(incidents::mark_cause)),
+        at("/mcp").post(any_bearer(mcp::post)),
+        at("/api/key").get(any_key(key::get)),
+        at("/api/ingest/:kind/:token")
             .post(ingest::receive)
-            .options(ingest::allow)
-            .filter(app),
-        at(path!("api" / "activity"))
-            .get(activity::list)
-            .filter(app),
-        at(path!("api" / "activity" / "actors"))
-            .get(activity::actors)
-            .filter(app),
+            .options(ingest::allow),
+        at("/api/activity").get(activity::list),
+        at("/api/activity/actors").get(activity::actors),
     ]
 }

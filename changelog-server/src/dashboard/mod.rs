@@ -30,8 +30,7 @@ use std::sync::Arc;
 
 use changelog_core::{Host, Service};
 
-use crate::app::App;
-use crate::web::route::{Endpoint, Routes, at, at_id, at_ids, path};
+use crate::web::route::{Endpoint, at};
 use parts::assets;
 use settings::{
     api_keys, export, integrations, members, organization, sign_in, sources, workloads,
@@ -39,159 +38,148 @@ use settings::{
 
 pub(crate) use parts::page::failure;
 
-/// Every page. The reference of the API is made from its OpenAPI document.
+/// The endpoint of every page. The reference of the API is made from its OpenAPI document.
 #[expect(clippy::too_many_lines, reason = "a list")]
-pub(crate) fn routes(app: &App, document: fn() -> &'static str) -> Routes {
+pub(crate) fn endpoints(document: fn() -> &'static str) -> Vec<Endpoint> {
     let reference = reference::Pages::new(document);
     let docs = Arc::clone(&reference);
     let pages: Vec<Endpoint> = vec![
-        at(path!()).get(overview::get),
-        at(path!("around")).get(around::get),
-        at(path!("upcoming")).get(upcoming::get),
-        at(path!("changes"))
+        at("/").get(overview::get),
+        at("/around").get(around::get),
+        at("/upcoming").get(upcoming::get),
+        at("/changes")
             .get(changes::list::get)
             .post(changes::edit::create),
-        at(path!("changes.csv")).get(changes::download::as_csv),
-        at(path!("changes.ndjson")).get(changes::download::as_ndjson),
-        at(path!("changes" / "new")).get(changes::edit::new_form),
-        at_id(path!("changes" / String))
+        at("/changes.csv").get(changes::download::as_csv),
+        at("/changes.ndjson").get(changes::download::as_ndjson),
+        at("/changes/new").get(changes::edit::new_form),
+        at("/changes/:id")
             .get(changes::detail::get)
             .post(changes::edit::update),
-        at_id(path!("changes" / String / "edit")).get(changes::edit::edit_form),
-        at_id(path!("changes" / String / "delete")).post(changes::delete::delete),
-        at(path!("incidents"))
+        at("/changes/:id/edit").get(changes::edit::edit_form),
+        at("/changes/:id/delete").post(changes::delete::delete),
+        at("/incidents")
             .get(incidents::list)
             .post(incidents::create),
-        at(path!("incidents" / "new")).get(incidents::new_form),
-        at_id(path!("incidents" / String))
+        at("/incidents/new").get(incidents::new_form),
+        at("/incidents/:id")
             .get(incidents::get)
             .post(incidents::update),
-        at_id(path!("incidents" / String / "edit")).get(incidents::edit_form),
-        at_id(path!("incidents" / String / "cause")).post(incidents::mark_cause),
-        at(path!("services"))
+        at("/incidents/:id/edit").get(incidents::edit_form),
+        at("/incidents/:id/cause").post(incidents::mark_cause),
+        at("/services")
             .get(catalog::list::get::<Service>)
             .post(catalog::edit::create::<Service>),
-        at(path!("services" / "new")).get(catalog::edit::new_form::<Service>),
-        at_id(path!("services" / String))
+        at("/services/new").get(catalog::edit::new_form::<Service>),
+        at("/services/:id")
             .get(catalog::item::get::<Service>)
             .post(catalog::edit::update::<Service>),
-        at_id(path!("services" / String / "edit")).get(catalog::edit::edit_form::<Service>),
-        at_id(path!("services" / String / "subscription")).post(subscriptions::set),
-        at_id(path!("services" / String / "subscription" / "stop")).post(subscriptions::stop),
-        at(path!("hosts"))
+        at("/services/:id/edit").get(catalog::edit::edit_form::<Service>),
+        at("/services/:id/subscription").post(subscriptions::set),
+        at("/services/:id/subscription/stop").post(subscriptions::stop),
+        at("/hosts")
             .get(catalog::list::get::<Host>)
             .post(catalog::edit::create::<Host>),
-        at(path!("hosts" / "new")).get(catalog::edit::new_form::<Host>),
-        at_id(path!("hosts" / String))
+        at("/hosts/new").get(catalog::edit::new_form::<Host>),
+        at("/hosts/:id")
             .get(catalog::item::get::<Host>)
             .post(catalog::edit::update::<Host>),
-        at_id(path!("hosts" / String / "edit")).get(catalog::edit::edit_form::<Host>),
-        at_id(path!("names" / String)).get(names::get),
-        at(path!("views")).get(views::list).post(views::create),
-        at_id(path!("views" / String)).post(views::rename),
-        at_id(path!("views" / String / "delete")).post(views::delete),
-        at(path!("activity")).get(activity::list::get),
-        at(path!("activity.csv")).get(activity::download::as_csv),
-        at(path!("activity.ndjson")).get(activity::download::as_ndjson),
-        at(path!("events")).get(events::get),
-        at(path!("settings")).get(settings::redirect_to_first_tab),
-        at(path!("settings" / "api-keys"))
+        at("/hosts/:id/edit").get(catalog::edit::edit_form::<Host>),
+        at("/names/:kind").get(names::get),
+        at("/views").get(views::list).post(views::create),
+        at("/views/:id").post(views::rename),
+        at("/views/:id/delete").post(views::delete),
+        at("/activity").get(activity::list::get),
+        at("/activity.csv").get(activity::download::as_csv),
+        at("/activity.ndjson").get(activity::download::as_ndjson),
+        at("/events").get(events::get),
+        at("/settings").get(settings::redirect_to_first_tab),
+        at("/settings/api-keys")
             .get(api_keys::list)
             .post(api_keys::create),
-        at_id(path!("settings" / "api-keys" / String / "revoke")).post(api_keys::revoke),
-        at(path!("settings" / "workloads"))
+        at("/settings/api-keys/:id/revoke").post(api_keys::revoke),
+        at("/settings/workloads")
             .get(workloads::list)
             .post(workloads::create),
-        at_id(path!("settings" / "workloads" / String)).post(workloads::update),
-        at_id(path!("settings" / "workloads" / String / "edit")).get(workloads::edit_form),
-        at_id(path!("settings" / "workloads" / String / "delete")).post(workloads::delete),
-        at(path!("settings" / "members")).get(members::list),
-        at(path!("settings" / "members" / "invite")).post(members::invite),
-        at_id(path!(
-            "settings" / "members" / "invitations" / String / "withdraw"
-        ))
-        .post(members::withdraw),
-        at_id(path!("settings" / "members" / String / "role")).post(members::set_role),
-        at_id(path!("settings" / "members" / String / "remove")).post(members::remove),
-        at_id(path!("settings" / "members" / String / "end-sessions")).post(members::end_sessions),
-        at_id(path!("settings" / "members" / String / "erase")).post(members::erase),
-        at(path!("settings" / "sign-in"))
+        at("/settings/workloads/:id").post(workloads::update),
+        at("/settings/workloads/:id/edit").get(workloads::edit_form),
+        at("/settings/workloads/:id/delete").post(workloads::delete),
+        at("/settings/members").get(members::list),
+        at("/settings/members/invite").post(members::invite),
+        at("/settings/members/invitations/:id/withdraw").post(members::withdraw),
+        at("/settings/members/:id/role").post(members::set_role),
+        at("/settings/members/:id/remove").post(members::remove),
+        at("/settings/members/:id/end-sessions").post(members::end_sessions),
+        at("/settings/members/:id/erase").post(members::erase),
+        at("/settings/sign-in")
             .get(sign_in::get)
             .post(sign_in::save),
-        at(path!("settings" / "sign-in" / "remove")).post(sign_in::remove),
-        at(path!("settings" / "sign-in" / "seen")).post(sign_in::mark_seen),
-        at(path!("settings" / "organization"))
+        at("/settings/sign-in/remove").post(sign_in::remove),
+        at("/settings/sign-in/seen").post(sign_in::mark_seen),
+        at("/settings/organization")
             .get(organization::get)
             .post(organization::rename),
-        at(path!("settings" / "organization" / "retention")).post(organization::set_retention),
-        at(path!("settings" / "organization" / "export")).post(export::export),
-        at(path!("settings" / "integrations"))
+        at("/settings/organization/retention").post(organization::set_retention),
+        at("/settings/organization/export").post(export::export),
+        at("/settings/integrations")
             .get(integrations::list)
             .post(integrations::create),
-        at(path!("settings" / "integrations" / "new")).get(integrations::new_form),
-        at_id(path!("settings" / "integrations" / String))
+        at("/settings/integrations/new").get(integrations::new_form),
+        at("/settings/integrations/:id")
             .get(integrations::get)
             .post(integrations::update),
-        at_id(path!("settings" / "integrations" / String / "test")).post(integrations::test),
-        at_id(path!("settings" / "integrations" / String / "rotate")).post(integrations::rotate),
-        at_id(path!("settings" / "integrations" / String / "enable")).post(integrations::enable),
-        at_id(path!("settings" / "integrations" / String / "disable")).post(integrations::disable),
-        at_id(path!("settings" / "integrations" / String / "delete")).post(integrations::delete),
-        at_id(path!("settings" / "integrations" / String / "replay")).post(integrations::replay),
-        at_id(path!("settings" / "integrations" / String / "replay-dead"))
-            .post(integrations::replay_dead),
-        at(path!("settings" / "sources"))
+        at("/settings/integrations/:id/test").post(integrations::test),
+        at("/settings/integrations/:id/rotate").post(integrations::rotate),
+        at("/settings/integrations/:id/enable").post(integrations::enable),
+        at("/settings/integrations/:id/disable").post(integrations::disable),
+        at("/settings/integrations/:id/delete").post(integrations::delete),
+        at("/settings/integrations/:id/replay").post(integrations::replay),
+        at("/settings/integrations/:id/replay-dead").post(integrations::replay_dead),
+        at("/settings/sources")
             .get(sources::list)
             .post(sources::create),
-        at(path!("settings" / "sources" / "new")).get(sources::new_form),
-        at_id(path!("settings" / "sources" / String))
+        at("/settings/sources/new").get(sources::new_form),
+        at("/settings/sources/:id")
             .get(sources::get)
             .post(sources::update),
-        at_id(path!("settings" / "sources" / String / "preview")).post(sources::preview),
-        at_id(path!("settings" / "sources" / String / "renew")).post(sources::renew),
-        at_id(path!("settings" / "sources" / String / "enable")).post(sources::enable),
-        at_id(path!("settings" / "sources" / String / "disable")).post(sources::disable),
-        at_id(path!("settings" / "sources" / String / "dismiss")).post(sources::dismiss),
-        at_id(path!("settings" / "sources" / String / "delete")).post(sources::delete),
-        at_id(path!("settings" / "sources" / String / "replay")).post(sources::replay),
-        at_id(path!("settings" / "sources" / String / "replay-set-aside"))
-            .post(sources::replay_set_aside),
-        at_ids(path!("settings" / "sources" / String / "events" / String)).get(sources::request),
-        at_id(path!(".well-known" / "changelog-webhook-keys" / String))
-            .get(integrations::public_key),
-        at(path!("account")).get(account::get).post(account::rename),
-        at(path!("account" / "password")).post(account::change_password),
-        at(path!("account" / "end-other-sessions")).post(account::end_other_sessions),
-        at(path!("account" / "feed")).post(account::create_feed),
-        at(path!("account" / "feed" / "revoke")).post(feed::revoke),
-        at(path!("notifications")).get(notifications::list),
-        at(path!("notifications" / "read")).post(notifications::mark_all),
-        at_id(path!("notifications" / String / "read")).post(notifications::mark_one),
-        at_id(path!("unsubscribe" / String))
+        at("/settings/sources/:id/preview").post(sources::preview),
+        at("/settings/sources/:id/renew").post(sources::renew),
+        at("/settings/sources/:id/enable").post(sources::enable),
+        at("/settings/sources/:id/disable").post(sources::disable),
+        at("/settings/sources/:id/dismiss").post(sources::dismiss),
+        at("/settings/sources/:id/delete").post(sources::delete),
+        at("/settings/sources/:id/replay").post(sources::replay),
+        at("/settings/sources/:id/replay-set-aside").post(sources::replay_set_aside),
+        at("/settings/sources/:id/events/:event").get(sources::request),
+        at("/.well-known/changelog-webhook-keys/:id").get(integrations::public_key),
+        at("/account").get(account::get).post(account::rename),
+        at("/account/password").post(account::change_password),
+        at("/account/end-other-sessions").post(account::end_other_sessions),
+        at("/account/feed").post(account::create_feed),
+        at("/account/feed/revoke").post(feed::revoke),
+        at("/notifications").get(notifications::list),
+        at("/notifications/read").post(notifications::mark_all),
+        at("/notifications/:id/read").post(notifications::mark_one),
+        at("/unsubscribe/:token")
             .get(subscriptions::unsubscribe_form)
             .post(subscriptions::unsubscribe),
-        at(path!("feeds" / "changes.atom")).get(feed::get),
-        at(path!("organization")).post(auth::switch_organization),
-        at(path!("sign-in"))
-            .get(auth::sign_in_form)
-            .post(auth::sign_in),
-        at(path!("sign-out")).post(auth::sign_out),
-        at(path!("sso" / "callback")).get(sso::callback),
-        at_id(path!("sso" / "callback" / String)).get(sso::callback),
-        at(path!("sso" / "confirm")).post(sso::confirm),
-        at_id(path!("sso" / "backchannel-logout" / String)).post(sso::backchannel_logout),
-        at_id(path!("sso" / String)).get(sso::start),
-        at(path!("setup"))
-            .get(setup::setup_form)
-            .post(setup::set_up),
-        at_id(path!("invitations" / String))
+        at("/feeds/changes.atom").get(feed::get),
+        at("/organization").post(auth::switch_organization),
+        at("/sign-in").get(auth::sign_in_form).post(auth::sign_in),
+        at("/sign-out").post(auth::sign_out),
+        at("/sso/callback").get(sso::callback),
+        at("/sso/callback/:id").get(sso::callback),
+        at("/sso/confirm").post(sso::confirm),
+        at("/sso/backchannel-logout/:id").post(sso::backchannel_logout),
+        at("/sso/:id").get(sso::start),
+        at("/setup").get(setup::setup_form).post(setup::set_up),
+        at("/invitations/:token")
             .get(invitations::invitation)
             .post(invitations::accept),
-        at_id(path!("assets" / String)).get(assets::get),
-        at(path!("api" / "docs")).get(move |app, request| Arc::clone(&docs).docs(app, request)),
-        at_id(path!("problems" / String))
-            .get(move |app, request| Arc::clone(&reference).problem(app, request)),
+        at("/assets/:name").get(assets::get),
+        at("/api/docs").get(move |app, request| Arc::clone(&docs).docs(app, request)),
+        at("/problems/:code").get(move |app, request| Arc::clone(&reference).problem(app, request)),
     ];
-    let filter = |page: Endpoint| page.failing_with(failure).filter(app);
-    pages.into_iter().map(filter).collect()
+    let pages = pages.into_iter();
+    pages.map(|page| page.failing_with(failure)).collect()
 }

@@ -1,9 +1,9 @@
 //! Builds a warp filter from a list of endpoints.
 //!
-//! A filter only decides which handler runs: the path first, then the method
+//! The filter only decides which handler runs: the path first, then the method
 //! (so that a wrong method is 405 with `Allow`, and `HEAD` works wherever `GET`
-//! does), and everything that can fail is a `?` inside the handler. Only an
-//! unknown path is ever rejected.
+//! does), and everything that can fail is a `?` inside the handler. The path is looked up
+//! in a tree: with a filter for each endpoint, a request would pass through all of them.
 
 use std::sync::Arc;
 
@@ -12,6 +12,7 @@ use changelog_core::ProblemCode;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use http::{HeaderMap, HeaderValue, Method};
+use matchit::Router;
 use warp::filters::BoxedFilter;
 use warp::reply::Response;
 use warp::{Filter, Rejection};
@@ -20,9 +21,6 @@ use super::compression::{self, Accepted};
 use super::request::{BodyStream, Request, RequestContext, RequestInfo};
 use super::{ApiError, ApiResult};
 use crate::app::App;
-
-/// The filters of several endpoints.
-pub(crate) type Routes = Vec<BoxedFilter<(Response,)>>;
 
 type Handler = Arc<dyn Fn(App, Request) -> BoxFuture<'static, ApiResult> + Send + Sync>;
 
@@ -44,84 +42,17 @@ pub(crate) fn respond_with_failure(
     }
 }
 
-/// Returns a [`Path`], as `warp::path!` does; without segments, that of `/`.
-macro_rules! route_path {
-    () => {
-        $crate::web::route::Path { filter: warp::path::end(), template: "/" }
-    };
-    ($($segment:tt)/ *) => {
-        $crate::web::route::Path {
-            filter: warp::path!($($segment)/ *),
-            template: concat!($("/", $crate::web::route::segment!($segment)),*),
-        }
-    };
-}
-pub(crate) use route_path as path;
-
-/// Returns the text of a segment of a path.
-macro_rules! segment {
-    (String) => {
-        ":id"
-    };
-    ($name:literal) => {
-        $name
-    };
-}
-pub(crate) use segment;
-
-/// A filter of a path, and its text with `:id` for parameters, for metrics.
-pub(crate) struct Path<F> {
-    pub(crate) filter: F,
-    pub(crate) template: &'static str,
-}
-
 /// A path and the handlers of its methods.
 pub(crate) struct Endpoint {
-    template: &'static str,
-    /// Extracts the parameter of the path; empty for a path without one.
-    path: BoxedFilter<(String,)>,
+    path: &'static str,
     handlers: Vec<(Method, Handler)>,
     failure: Option<FailurePage>,
 }
 
-/// Starts an endpoint for a path without a parameter.
-pub(crate) fn at<F>(path: Path<F>) -> Endpoint
-where
-    F: Filter<Extract = (), Error = Rejection> + Clone + Send + Sync + 'static,
-{
+/// Starts an endpoint. A segment such as `:id` is a parameter.
+pub(crate) fn at(path: &'static str) -> Endpoint {
     Endpoint {
-        template: path.template,
-        path: path.filter.map(String::new).boxed(),
-        handlers: Vec::new(),
-        failure: None,
-    }
-}
-
-/// Starts an endpoint for a path with a parameter.
-pub(crate) fn at_id<F>(path: Path<F>) -> Endpoint
-where
-    F: Filter<Extract = (String,), Error = Rejection> + Clone + Send + Sync + 'static,
-{
-    Endpoint {
-        template: path.template,
-        path: path.filter.boxed(),
-        handlers: Vec::new(),
-        failure: None,
-    }
-}
-
-/// Starts an endpoint for a path with two parameters, which are one with a slash between
-/// them.
-pub(crate) fn at_ids<F>(path: Path<F>) -> Endpoint
-where
-    F: Filter<Extract = (String, String), Error = Rejection> + Clone + Send + Sync + 'static,
-{
-    Endpoint {
-        template: path.template,
-        path: path
-            .filter
-            .map(|first: String, second: String| first + "/" + &second)
-            .boxed(),
+        path,
         handlers: Vec::new(),
         failure: None,
     }
@@ -194,33 +125,43 @@ impl Endpoint {
         self.failure = Some(failure);
         self
     }
+}
 
-    /// Builds the filter.
-    pub(crate) fn filter(self, app: &App) -> BoxedFilter<(Response,)> {
-        let app = app.clone();
-        let (failure, template) = (self.failure, self.template);
-        let handlers: Arc<[(Method, Handler)]> = self.handlers.into();
-        self.path
-            .and(request())
-            .then(move |parameter: String, mut request: Request| {
-                request.parameter = parameter;
-                // Set once: one endpoint handles a request.
-                let _ = request.context.state.route.set(template);
-                // Boxed, as the request is: each endpoint whose path is compared allocates the
-                // state of all that follows.
-                Box::pin(respond(
-                    app.clone(),
-                    Arc::clone(&handlers),
-                    failure,
-                    request,
-                ))
-            })
-            .boxed()
+/// Joins endpoints into one filter; an unknown path is a 404, outside of `/api` as
+/// a page.
+pub(crate) fn join(
+    app: &App,
+    endpoints: Vec<Endpoint>,
+    failure: FailurePage,
+) -> BoxedFilter<(Response,)> {
+    let (app, router) = (app.clone(), Arc::new(router(endpoints)));
+    request()
+        .then(move |request| respond(app.clone(), Arc::clone(&router), failure, request))
+        .boxed()
+}
+
+fn router(endpoints: Vec<Endpoint>) -> Router<Endpoint> {
+    let mut router = Router::new();
+    for endpoint in endpoints {
+        let added = router.insert(pattern(endpoint.path), endpoint);
+        added.expect("each path is listed once");
     }
+    router
+}
+
+/// Writes the parameters of a path as the router does.
+fn pattern(path: &str) -> String {
+    let segments = path
+        .split('/')
+        .map(|segment| match segment.strip_prefix(':') {
+            Some(name) => format!("{{{name}}}"),
+            None => segment.to_owned(),
+        });
+    segments.collect::<Vec<_>>().join("/")
 }
 
 /// Extracts a request, without the parameter of its path.
-fn request() -> BoxedFilter<(Request,)> {
+fn request() -> impl Filter<Extract = (Request,), Error = Rejection> + Clone {
     warp::method()
         .and(warp::path::full())
         .and(warp::query::raw().or_else(|_| async { Ok::<_, Rejection>((String::new(),)) }))
@@ -243,7 +184,6 @@ fn request() -> BoxedFilter<(Request,)> {
                 body: Some(boxed(body)),
             },
         )
-        .boxed()
 }
 
 fn boxed<S, B>(body: S) -> BodyStream
@@ -255,19 +195,27 @@ where
     Box::pin(body.map(move |chunk| chunk.map(bytes)))
 }
 
-/// Runs the handler of the method, renders its failure and adds the rate-limit
+/// Runs the handler of the path and the method, renders its failure and adds the rate-limit
 /// headers.
 async fn respond(
     app: App,
-    handlers: Arc<[(Method, Handler)]>,
-    failure: Option<FailurePage>,
-    request: Request,
+    router: Arc<Router<Endpoint>>,
+    failure: FailurePage,
+    mut request: Request,
 ) -> Response {
+    let Ok(found) = router.at(&request.path) else {
+        return respond_with_failure(ApiError::unknown_path(), &request.info(), failure);
+    };
+    let endpoint = found.value;
+    let parameters = found.params.iter().map(|(_, value)| value);
+    request.parameter = parameters.collect::<Vec<_>>().join("/");
+    // Set once: one endpoint handles a request.
+    let _ = request.context.state.route.set(endpoint.path);
     let id = Arc::clone(&request.context.id);
-    let page = failure.map(|page| (page, request.info()));
+    let page = endpoint.failure.map(|page| (page, request.info()));
     let state = Arc::clone(&request.context.state);
     let accepted = Accepted::of(&request.headers);
-    let result = match find(&handlers, &request.method, &request.path) {
+    let result = match find(&endpoint.handlers, &request.method) {
         Ok(handler) => handler(app, request).await,
         Err(error) => Err(error),
     };
@@ -290,18 +238,14 @@ async fn respond(
 }
 
 /// Finds the handler of a method; `GET` also handles `HEAD`.
-fn find(handlers: &[(Method, Handler)], method: &Method, path: &str) -> Result<Handler, ApiError> {
-    // warp matches `/a/` like `/a`; here each resource has one path.
-    if path.len() > 1 && path.ends_with('/') {
-        return Err(ApiError::unknown_path());
-    }
+fn find<'e>(handlers: &'e [(Method, Handler)], method: &Method) -> Result<&'e Handler, ApiError> {
     let handled = if method == Method::HEAD {
         &Method::GET
     } else {
         method
     };
     if let Some((_, handler)) = handlers.iter().find(|(known, _)| known == handled) {
-        return Ok(Arc::clone(handler));
+        return Ok(handler);
     }
     let mut allowed: Vec<&str> = handlers.iter().map(|(known, _)| known.as_str()).collect();
     if allowed.contains(&"GET") {
@@ -313,61 +257,24 @@ fn find(handlers: &[(Method, Handler)], method: &Method, path: &str) -> Result<H
         .with_header(http::header::ALLOW, allowed))
 }
 
-/// Joins endpoints into one filter; an unknown path is a 404, outside of `/api` as
-/// a page.
-pub(crate) fn join(routes: Routes, failure: FailurePage) -> BoxedFilter<(Response,)> {
-    let unknown = warp::any()
-        .and(warp::method())
-        .and(warp::path::full())
-        .and(warp::ext::get::<RequestContext>())
-        .map(
-            move |method: Method, path: warp::path::FullPath, context: RequestContext| {
-                let info = RequestInfo {
-                    id: context.id,
-                    method,
-                    target: path.as_str().to_owned(),
-                    sent_from: String::new(),
-                };
-                respond_with_failure(ApiError::unknown_path(), &info, failure)
-            },
-        )
-        .boxed();
-    match any_of(routes) {
-        Some(known) => known.or(unknown).unify().boxed(),
-        None => unknown,
-    }
-}
-
-/// Joins filters, of which the first one that does not reject responds, as a balanced tree.
-/// A request passes through each level whenever its future is polled; in a chain, each
-/// endpoint would be a level of all requests.
-fn any_of(mut filters: Routes) -> Option<BoxedFilter<(Response,)>> {
-    if filters.len() < 2 {
-        return filters.pop();
-    }
-    let last = any_of(filters.split_off(filters.len() / 2))?;
-    let first = any_of(filters)?;
-    Some(first.or(last).unify().boxed())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn endpoint() -> Endpoint {
+    fn endpoint(path: &'static str) -> Endpoint {
         async fn handler(_: App, _: Request) -> ApiResult {
             Err(ApiError::unknown_path())
         }
-        at(path!("changes")).get(handler).post(handler)
+        at(path).get(handler).post(handler)
     }
 
     /// Returns the index of the handler, or the status and the header `Allow`.
-    fn find_in(method: &Method, path: &str) -> Result<Option<usize>, (u16, String)> {
-        let handlers = endpoint().handlers;
-        match find(&handlers, method, path) {
+    fn find_in(method: &Method) -> Result<Option<usize>, (u16, String)> {
+        let handlers = endpoint("/changes").handlers;
+        match find(&handlers, method) {
             Ok(found) => Ok(handlers
                 .iter()
-                .position(|(_, handler)| Arc::ptr_eq(handler, &found))),
+                .position(|(_, handler)| Arc::ptr_eq(handler, found))),
             Err(error) => {
                 let response = error.into_response("id");
                 let allow = response.headers().get(http::header::ALLOW);
@@ -379,20 +286,37 @@ mod tests {
 
     #[test]
     fn the_method_selects_the_handler() {
-        assert_eq!(find_in(&Method::GET, "/changes"), Ok(Some(0)));
-        assert_eq!(find_in(&Method::HEAD, "/changes"), Ok(Some(0)));
-        assert_eq!(find_in(&Method::POST, "/changes"), Ok(Some(1)));
+        assert_eq!(find_in(&Method::GET), Ok(Some(0)));
+        assert_eq!(find_in(&Method::HEAD), Ok(Some(0)));
+        assert_eq!(find_in(&Method::POST), Ok(Some(1)));
         let allowed = "GET, POST, HEAD".to_owned();
-        assert_eq!(find_in(&Method::DELETE, "/changes"), Err((405, allowed)));
+        assert_eq!(find_in(&Method::DELETE), Err((405, allowed)));
     }
 
     #[test]
-    fn a_path_has_no_trailing_slash() {
-        assert_eq!(find_in(&Method::GET, "/"), Ok(Some(0)));
-        assert_eq!(
-            find_in(&Method::GET, "/changes/"),
-            Err((404, String::new()))
-        );
+    fn the_path_selects_the_endpoint() {
+        let paths = ["/", "/sso/callback", "/sso/:id", "/events/:source/:event"];
+        let router = router(paths.map(endpoint).into());
+        for (path, expected) in [
+            ("/", Some("/")),
+            ("/sso/callback", Some("/sso/callback")),
+            ("/sso/callback2", Some("/sso/:id")),
+            ("/sso/%2F", Some("/sso/:id")),
+            ("/events/a/b", Some("/events/:source/:event")),
+            // Each resource has one path.
+            ("/sso/callback/", None),
+            ("/sso/a/", None),
+            ("/sso/", None),
+            ("/sso", None),
+            ("//sso/a", None),
+            ("/events//b", None),
+            ("/events/a/b/c", None),
+            ("", None),
+            ("*", None),
+        ] {
+            let found = router.at(path).ok();
+            assert_eq!(found.map(|found| found.value.path), expected, "{path}");
+        }
     }
 
     #[test]

@@ -46,17 +46,19 @@ fn check_routes<'p>(documented: impl Iterator<Item = &'p String>) {
     // Paths of the source, in which each variable is `{}`.
     let generic = |path: &str| -> String {
         let parts = path.split('/').filter(|part| !part.is_empty());
-        let parts = parts.map(|part| match part.trim_matches('"') {
-            "String" => "{}",
-            part if part.starts_with('{') => "{}",
-            part => part,
+        let parts = parts.map(|part| {
+            if part.starts_with(['{', ':']) {
+                "{}"
+            } else {
+                part
+            }
         });
         parts.collect::<Vec<_>>().join("/")
     };
     let known: BTreeSet<String> = documented.map(|path| generic(path)).collect();
-    for path in ROUTES.split("path!(").skip(1) {
-        let (path, _) = path.split_once(')').expect("the end of a path");
-        let path = generic(&path.replace(' ', ""));
+    for path in ROUTES.split("at(\"").skip(1) {
+        let (path, _) = path.split_once('"').expect("the end of a path");
+        let path = generic(path);
         assert!(
             known.contains(&path) || ELSEWHERE.contains(&path.as_str()),
             "{path} is neither documented nor tested elsewhere"

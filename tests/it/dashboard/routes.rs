@@ -43,17 +43,13 @@ pub(super) fn all() -> Vec<Route> {
 }
 
 fn route(endpoint: &str) -> Route {
-    let path = match endpoint.split_once("path!(") {
-        None => "/".to_owned(),
-        Some((_, rest)) => {
-            let (path, _) = rest.split_once(')').expect("the end of a path");
-            let parts = path.split('/').map(|part| match part {
-                "String" => ID,
-                name => name.trim_matches('"'),
-            });
-            parts.fold(String::new(), |path, part| format!("{path}/{part}"))
-        }
-    };
+    let (_, path) = endpoint.split_once("(\"").expect("a path");
+    let (path, _) = path.split_once('"').expect("the end of a path");
+    let parts = path.split('/').map(|part| match part.strip_prefix(':') {
+        Some(_) => ID,
+        None => part,
+    });
+    let path = parts.collect::<Vec<_>>().join("/");
     let route = Route {
         path,
         is_read: endpoint.contains(").get("),
