@@ -1,5 +1,5 @@
 //! What was answered is there when nothing but what was synced is left of the database, and
-//! nothing is answered that could not be synced.
+//! nothing is answered that could not be synced, or for which the disk had no room.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,6 +14,7 @@ use super::durability::{Load, assert_nothing_lost};
 on_sqlite!(process:
     what_was_answered_survives_a_power_cut,
     what_cannot_be_synced_is_not_answered,
+    what_a_full_disk_cannot_hold_is_not_answered,
 );
 
 /// The ends of the names of the files with what is recorded.
@@ -25,6 +26,8 @@ struct Machine {
     shim: PathBuf,
     /// While it exists, every fsync fails.
     fail: PathBuf,
+    /// While it exists, the files of the database do not grow.
+    full: PathBuf,
 }
 
 impl Machine {
@@ -41,7 +44,13 @@ impl Machine {
         let output = run(compile, "");
         assert!(output.status.success(), "{output:?}");
         let fail = app.folder().join("fail");
-        let mut machine = Self { app, shim, fail };
+        let full = app.folder().join("full");
+        let mut machine = Self {
+            app,
+            shim,
+            fail,
+            full,
+        };
         machine.boot().await;
         machine
     }
@@ -74,6 +83,7 @@ impl Machine {
         let mut command = self.app.serve_command();
         command.env("LD_PRELOAD", &self.shim);
         command.env("FAIL_FSYNC", &self.fail);
+        command.env("FULL_DISK", &self.full);
         let server = Server::start(command).await;
         self.app.server = server.unwrap_or_else(|log| panic!("it does not start: {log}"));
     }
@@ -83,6 +93,21 @@ impl Machine {
         let request = self.app.key().request("POST", "/api/changes");
         let answer = try_send(request.json(&json!({ "title": title }))).await;
         answer.expect("an answer").status
+    }
+
+    /// Creates changes until one is answered, and returns its title: the service recovers by
+    /// itself.
+    async fn recover(&self, title: &str) -> String {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        for number in 0.. {
+            let title = format!("{title} {number}");
+            if self.create(&title).await == 201 {
+                return title;
+            }
+            assert!(Instant::now() < deadline, "{}", self.app.server.log());
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        unreachable!("the deadline ends the loop")
     }
 }
 
@@ -110,18 +135,44 @@ async fn what_cannot_be_synced_is_not_answered(app: TestApp) {
         assert_eq!(status, 503, "{}", machine.app.server.log());
     }
     fs::remove_file(&machine.fail).expect("it is removed");
-    // It recovers by itself.
-    let deadline = Instant::now() + Duration::from_secs(20);
-    for number in 0.. {
-        let title = format!("after {number}");
-        if machine.create(&title).await == 201 {
+    answered.push(machine.recover("after").await);
+    machine.cut_power();
+    machine.boot().await;
+    assert_nothing_lost(&machine.app, &answered).await;
+}
+
+async fn what_a_full_disk_cannot_hold_is_not_answered(app: TestApp) {
+    let mut machine = Machine::start(app).await;
+    let mut answered = Vec::new();
+    for round in 0..3 {
+        // The log has grown, so that its first blocks can be overwritten after a checkpoint.
+        for number in 0..20 {
+            let title = format!("before {round} {number}");
+            assert_eq!(machine.create(&title).await, 201);
             answered.push(title);
-            break;
         }
-        assert!(Instant::now() < deadline, "{}", machine.app.server.log());
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        fs::write(&machine.full, "").expect("a file");
+        let mut refused = 0;
+        for number in 0..20 {
+            let title = format!("full {round} {number}");
+            match machine.create(&title).await {
+                201 => answered.push(title),
+                status => {
+                    assert_eq!(status, 503, "{}", machine.app.server.log());
+                    refused += 1;
+                }
+            }
+            // Reading goes on.
+            machine.app.key().get("/api/changes?q=before").await.is(200);
+        }
+        assert!(refused > 0, "nothing was refused");
+        fs::remove_file(&machine.full).expect("it is removed");
+        answered.push(machine.recover(&format!("after {round}")).await);
     }
     machine.cut_power();
     machine.boot().await;
     assert_nothing_lost(&machine.app, &answered).await;
+    // What was refused is not there.
+    let body = machine.app.key().body("/api/changes").await;
+    assert_eq!(body["count"], answered.len());
 }
