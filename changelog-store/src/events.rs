@@ -30,8 +30,12 @@ pub const MAX_NEW_EVENTS: usize = 200;
 const REQUIRE: &str = "
 UPDATE organizations SET has_receivers = 1 WHERE id = $1 AND has_receivers = 0";
 
-/// Reads a partial index, whose rows are what is still to be done.
-const WITH_NEW: &str = "SELECT DISTINCT organization_id FROM events WHERE is_new = 1";
+/// The next organization with new events, by one look into their index however many are new:
+/// DISTINCT would read all of them, and Citus neither recurses over events nor compares them with
+/// the organizations, which are on another node.
+const NEXT_WITH_NEW: &str = "
+SELECT organization_id FROM events WHERE is_new = 1 AND organization_id > $1
+ORDER BY organization_id, sequence LIMIT 1";
 /// One look into the index for each connection, however much is queued for it. Without the
 /// order, or with EXISTS, PostgreSQL may read all that is pending or was sent, for each
 /// connection.
@@ -219,13 +223,19 @@ impl Database {
     /// Returns the organizations that have something to queue or to send.
     pub async fn find_event_work(&self) -> Result<HashSet<Tenant>, StoreError> {
         let mut lease = self.system().await?;
-        let mut tenants = HashSet::new();
-        for statement in [WITH_NEW, WITH_PENDING] {
-            let rows: Vec<(Uuid,)> = on!(&mut lease, |db| sqlx::query_as(statement)
-                .fetch_all(&mut **db))?;
-            tenants.extend(rows.into_iter().map(|(id,)| Tenant(id.into())));
+        let rows: Vec<(Uuid,)> = on!(&mut lease, |db| sqlx::query_as(WITH_PENDING)
+            .fetch_all(&mut **db))?;
+        let mut found: HashSet<Uuid> = rows.into_iter().map(|(id,)| id).collect();
+        let mut last = Uuid::nil();
+        loop {
+            let next: Option<(Uuid,)> = on!(&mut lease, |db| sqlx::query_as(NEXT_WITH_NEW)
+                .bind(last)
+                .fetch_optional(&mut **db))?;
+            let Some((id,)) = next else { break };
+            found.insert(id);
+            last = id;
         }
-        Ok(tenants)
+        Ok(found.into_iter().map(|id| Tenant(id.into())).collect())
     }
 
     /// Returns what is notified when this process has recorded something to queue or to send.

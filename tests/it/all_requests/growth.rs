@@ -34,11 +34,7 @@ const POSTGRES_FLOOR: f64 = 300.0;
 
 /// Why the cost of statements is limited by a number that the small database is below, and
 /// parts of these statements.
-const LIMITED: [(&str, &[&str]); 5] = [
-    (
-        "the events that wait at the moment: how many do depends on the time, not on the database",
-        &["SELECT DISTINCT organization_id FROM events WHERE is_new = 1"],
-    ),
+const LIMITED: [(&str, &[&str]); 4] = [
     (
         "the last 20,000 entries of the activity log",
         &[" LIMIT 20000) AS searched", " OFFSET ?) AS searched"],
@@ -118,9 +114,8 @@ const GROWING: [(&str, &[&str]); 9] = [
         &["SET is_claimed = 0, next_at = ? "],
     ),
     (
-        "each new event and each connection, every ten seconds",
+        "each connection, every ten seconds",
         &[
-            "SELECT DISTINCT organization_id FROM events ",
             "SELECT DISTINCT c.organization_id FROM connections c ",
             "SELECT DISTINCT organization_id FROM source_events ",
             "SELECT DISTINCT organization_id FROM sources",
