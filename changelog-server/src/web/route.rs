@@ -34,8 +34,8 @@ pub(crate) fn respond_with_failure(
     request: &RequestInfo,
     page: FailurePage,
 ) -> Response {
-    let is_for_programs = ["/api", "/mcp"].contains(&&*request.target);
-    if is_for_programs || request.target.starts_with("/api/") {
+    let path = request.target.split('?').next().unwrap_or_default();
+    if ["/api", "/mcp"].contains(&path) || path.starts_with("/api/") {
         error.into_response(&request.id)
     } else {
         page(error, request)
@@ -332,8 +332,10 @@ mod tests {
             let response = respond_with_failure(ApiError::unknown_path(), &info, page);
             response.status().as_u16()
         };
-        assert_eq!([status("/api"), status("/api/x")], [404, 404]);
+        for path in ["/api", "/api/x", "/api?x", "/mcp?x"] {
+            assert_eq!(status(path), 404, "{path}");
+        }
         // The status of the page above.
-        assert_eq!([status("/apis"), status("/changes")], [200, 200]);
+        assert_eq!([status("/apis"), status("/changes?x=/api/")], [200, 200]);
     }
 }
