@@ -43,7 +43,7 @@ const EXCEPTIONS: [(&str, &str); 20] = [
         "the same",
     ),
     (
-        "SELECT DISTINCT organization_id FROM events",
+        "SELECT organization_id FROM events WHERE is_new = 1 AND organization_id > ",
         "finds what is to be queued, every ten seconds",
     ),
     (
