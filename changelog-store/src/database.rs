@@ -2,6 +2,7 @@
 //! writes. Both have their methods in one file a noun, next to the SQL. Every
 //! method that touches rows of an organization takes a [`Tenant`].
 
+use std::collections::HashSet;
 use std::fmt;
 use std::path::Path;
 
@@ -178,6 +179,28 @@ impl Database {
     /// Waits for a connection for what is read before the organization is known.
     pub(super) async fn system(&self) -> Result<Lease, StoreError> {
         self.connections.system().await
+    }
+
+    /// Returns the organizations that `next` finds one after the other, each by one look into an
+    /// index: it selects the one after `$1`. DISTINCT would read each row of each of them, and
+    /// Citus neither recurses over distributed tables nor compares them with the organizations,
+    /// which are on another node.
+    pub(super) async fn organizations_in_turn(
+        &self,
+        next: &'static str,
+    ) -> Result<HashSet<Tenant>, StoreError> {
+        let mut lease = self.system().await?;
+        let mut found = HashSet::new();
+        let mut last = Uuid::nil();
+        while let Some((id,)) = on!(&mut lease, |db| sqlx::query_as::<_, (Uuid,)>(next)
+            .bind(last)
+            .fetch_optional(&mut **db))?
+        {
+            found.insert(Tenant(id.into()));
+            last = id;
+        }
+        engine::end_lease(lease);
+        Ok(found)
     }
 
     /// Makes a round trip that reads a real page of the database, and makes sure

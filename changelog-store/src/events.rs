@@ -19,7 +19,8 @@ use sqlx::{FromRow, QueryBuilder};
 use tokio::sync::Notify;
 
 use super::engine::{
-    Dialect, Engine, PushValue, Script, Value, execute, on, push_limit, push_values, run_script,
+    Dialect, Engine, PushValue, Script, Value, execute, on, push_limit, push_values, read,
+    run_script,
 };
 use super::{Actor, Database, StoreError, Tenant, Tx};
 use crate::trace_parent::TraceParent;
@@ -30,9 +31,7 @@ pub const MAX_NEW_EVENTS: usize = 200;
 const REQUIRE: &str = "
 UPDATE organizations SET has_receivers = 1 WHERE id = $1 AND has_receivers = 0";
 
-/// The next organization with new events, by one look into their index however many are new:
-/// DISTINCT would read all of them, and Citus neither recurses over events nor compares them with
-/// the organizations, which are on another node.
+/// The next organization with new events, however many are new.
 const NEXT_WITH_NEW: &str = "
 SELECT organization_id FROM events WHERE is_new = 1 AND organization_id > $1
 ORDER BY organization_id, sequence LIMIT 1";
@@ -222,20 +221,12 @@ impl Database {
 
     /// Returns the organizations that have something to queue or to send.
     pub async fn find_event_work(&self) -> Result<HashSet<Tenant>, StoreError> {
-        let mut lease = self.system().await?;
-        let rows: Vec<(Uuid,)> = on!(&mut lease, |db| sqlx::query_as(WITH_PENDING)
-            .fetch_all(&mut **db))?;
-        let mut found: HashSet<Uuid> = rows.into_iter().map(|(id,)| id).collect();
-        let mut last = Uuid::nil();
-        loop {
-            let next: Option<(Uuid,)> = on!(&mut lease, |db| sqlx::query_as(NEXT_WITH_NEW)
-                .bind(last)
-                .fetch_optional(&mut **db))?;
-            let Some((id,)) = next else { break };
-            found.insert(id);
-            last = id;
-        }
-        Ok(found.into_iter().map(|id| Tenant(id.into())).collect())
+        let mut found = self.organizations_in_turn(NEXT_WITH_NEW).await?;
+        let rows: Vec<(Uuid,)> = read!(self.system().await?, |db| {
+            sqlx::query_as(WITH_PENDING).fetch_all(&mut **db)
+        })?;
+        found.extend(rows.into_iter().map(|(id,)| Tenant(id.into())));
+        Ok(found)
     }
 
     /// Returns what is notified when this process has recorded something to queue or to send.

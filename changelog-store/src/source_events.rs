@@ -29,9 +29,10 @@ const INSERT: &str = "
 INSERT INTO source_events (organization_id, id, source_id, received_at, request_id, headers, body,
                            size, outcome, change_ids) ";
 
-/// Reads a partial index, whose rows are what is still to be read.
-const WITH_PENDING: &str =
-    "SELECT DISTINCT organization_id FROM source_events WHERE outcome = 'pending'";
+/// The next organization with requests to read, however many they are.
+const NEXT_WITH_PENDING: &str = "
+SELECT organization_id FROM source_events WHERE outcome = 'pending' AND organization_id > $1
+ORDER BY organization_id, id LIMIT 1";
 
 /// An earlier request of the same name that was read and not set aside.
 const EARLIER: &str = "
@@ -240,10 +241,7 @@ impl Database {
 
     /// Returns the organizations that have requests to read.
     pub async fn find_source_work(&self) -> Result<HashSet<Tenant>, StoreError> {
-        let rows: Vec<(Uuid,)> = read!(self.system().await?, |db| {
-            sqlx::query_as(WITH_PENDING).fetch_all(&mut **db)
-        })?;
-        Ok(rows.into_iter().map(|(id,)| Tenant(id.into())).collect())
+        self.organizations_in_turn(NEXT_WITH_PENDING).await
     }
 
     /// Lists the requests of a source, newest first: those before `before`. The changes are those

@@ -117,7 +117,6 @@ const GROWING: [(&str, &[&str]); 9] = [
         "each connection, every ten seconds",
         &[
             "SELECT DISTINCT c.organization_id FROM connections c ",
-            "SELECT DISTINCT organization_id FROM source_events ",
             "SELECT DISTINCT organization_id FROM sources",
         ],
     ),

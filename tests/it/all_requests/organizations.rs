@@ -84,7 +84,7 @@ const EXCEPTIONS: [(&str, &str); 20] = [
         "finds the incidents whose suspects are to be ranked, every five seconds",
     ),
     (
-        "SELECT DISTINCT organization_id FROM source_events",
+        "SELECT organization_id FROM source_events WHERE outcome = 'pending'",
         "finds the requests that are to be read, every ten seconds",
     ),
     (

@@ -93,13 +93,10 @@ const UNINDEXED_COLUMNS: [(&str, &str, &str); 22] = [
     ("users", "password_hash", "it is compared with that of one"),
 ];
 
-/// What is read completely: the partial indexes of what is still to be queued, and of the
-/// connections that may have something to send; and all sources and identity providers, which
-/// are few.
-const OPEN_WORK: [&str; 5] = [
+/// What is read completely: the partial index of the connections that may have something to
+/// send; and all sources and identity providers, which are few.
+const OPEN_WORK: [&str; 3] = [
     "SCAN c USING INDEX connections_enabled",
-    "SCAN events USING COVERING INDEX events_new",
-    "SCAN source_events USING COVERING INDEX source_events_pending",
     "SCAN sources USING COVERING INDEX sqlite_autoindex_sources_3",
     "SCAN sso_providers",
 ];
