@@ -48,7 +48,7 @@ const SCHEMA: &str = "SELECT CAST(MAX(version) AS bigint) FROM _sqlx_migrations 
 const SIZES: &str = "
 SELECT o.id, o.name, o.plan,
     (SELECT CAST(COALESCE(SUM(c.n), 0) AS bigint) FROM change_counts c
-     WHERE c.organization_id = o.id AND c.scope = 'organization' AND c.span = 0) AS changes
+     WHERE c.organization_id = o.id AND c.scope = 'all' AND c.span = 0) AS changes
 FROM organizations o ORDER BY changes DESC, o.name, o.id";
 
 const POSTGRES_SIZE: &str = "SELECT pg_database_size(current_database())";

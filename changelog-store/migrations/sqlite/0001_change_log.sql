@@ -379,7 +379,8 @@ CREATE TABLE change_tags (
 ) STRICT, WITHOUT ROWID;
 
 -- How many changes there are by scope (`organization`, `service/ID`, `host/ID`,
--- `tag/TAG`, `author/ID`), time span, risk, status and environment ('' without one).
+-- `tag/TAG`, `author/ID`), time span, risk, status and environment ('' without one). The scope
+-- `all` is the organization with every risk, status and environment together, '' each.
 -- `span` is the length of the span in milliseconds and `start` the number of the span since 1970. Span 0 is all
 -- time. Days of services and hosts have the span -86400000: if they had that of
 -- the organization's days, PostgreSQL, which takes scope and span for

@@ -274,6 +274,10 @@ const CHANGES: [&str; 6] = [
                 environment
             FROM seed, unnest(ARRAY[0, 86400000]) AS span
             UNION ALL
+            SELECT organization_id, 'all', span,
+                CASE WHEN span = 0 THEN 0 ELSE millis / span END, '', '', ''
+            FROM seed, unnest(ARRAY[0, 86400000]) AS span
+            UNION ALL
             SELECT organization_id, scope, span,
                 CASE WHEN span = 0 THEN 0 ELSE millis / -span END, risk_level, status, environment
             FROM (SELECT *, unnest(ARRAY['service/' || replace(service_id::text, '-', ''),

@@ -213,7 +213,7 @@ fn select_days<DB: Dialect>(
         query.push(select);
         query.push(", risk_level, status, CAST(SUM(n) AS BIGINT) AS n FROM change_counts WHERE ");
         KindFilter::happened(tenant).push(&mut query);
-        push_spans(&mut query, scope, span, starts);
+        push_spans(&mut query, &scope.key(), span, starts);
         query.push(" GROUP BY start, risk_level, status HAVING SUM(n) > 0");
     };
     push("SELECT start", scope.day(), days.clone());

@@ -44,6 +44,11 @@ const ALL_TIME: i64 = 0;
 /// hundreds of thousands of the latter.
 pub(crate) const DAY_OF_OTHERS: i64 = -DAY;
 
+/// The scope of all changes of an organization, of every risk, status and environment together:
+/// its rows have '' for these. A list without a filter, and the days that are skipped to find a
+/// page of it, need one row each instead of one for each combination.
+const EVERY_KIND: &str = "all";
+
 /// What changes are counted by, in addition to risk, status and environment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope<'c> {
@@ -114,19 +119,24 @@ pub(crate) struct CountKey {
 impl<'c> CountDelta<'c> {
     /// Returns the keys of the counts that the change adds one to.
     pub(crate) fn keys(&self) -> impl Iterator<Item = CountKey> {
-        let environment = self.facets.environment.map_or("", Environment::as_str);
-        self.rows().map(move |(scope, span, start)| CountKey {
-            scope: scope.into_owned(),
-            span,
-            start,
-            risk_level: self.facets.risk_level.as_str().to_owned(),
-            status: self.facets.status.as_str().to_owned(),
-            environment: environment.to_owned(),
+        self.rows().map(|row| {
+            let (_, scope, span, start, risk_level, status, environment) = row;
+            CountKey {
+                scope: scope.into_owned(),
+                span,
+                start,
+                risk_level: risk_level.to_owned(),
+                status: status.to_owned(),
+                environment: environment.to_owned(),
+            }
         })
     }
 
-    /// Returns scope, span and start of the rows that the change adds to.
-    fn rows(&self) -> impl Iterator<Item = (Cow<'c, str>, i64, i64)> {
+    /// Returns the rows that the change adds to.
+    fn rows(&self) -> impl Iterator<Item = Row<'c>> {
+        let organization = self.tenant.uuid();
+        let (risk_level, status) = (self.facets.risk_level.as_str(), self.facets.status.as_str());
+        let environment = self.facets.environment.map_or("", Environment::as_str);
         let day = self.millis / DAY;
         let things = || {
             let services = self.facets.services.iter().copied().map(Scope::Service);
@@ -142,9 +152,26 @@ impl<'c> CountDelta<'c> {
         let days = things()
             .chain(tags().filter(Scope::has_days))
             .map(move |scope| (scope.key(), DAY_OF_OTHERS, day));
-        totals
+        let of_kind = totals
             .chain([(Scope::Organization.key(), DAY, day)])
             .chain(days)
+            .map(move |(scope, span, start)| {
+                (
+                    organization,
+                    scope,
+                    span,
+                    start,
+                    risk_level,
+                    status,
+                    environment,
+                )
+            });
+        let of_every_kind = [(ALL_TIME, 0), (DAY, day)].into_iter();
+        of_kind.chain(
+            of_every_kind.map(move |(span, start)| {
+                (organization, EVERY_KIND.into(), span, start, "", "", "")
+            }),
+        )
     }
 }
 
@@ -163,15 +190,8 @@ pub(crate) fn push<'c, DB: Dialect>(
     let mut sums: BTreeMap<Row<'c>, i64> = BTreeMap::new();
     let mut hours = hours::Sums::default();
     for (step, delta) in steps {
-        for (scope, span, start) in delta.rows() {
-            let (risk, status) = (
-                delta.facets.risk_level.as_str(),
-                delta.facets.status.as_str(),
-            );
-            let environment = delta.facets.environment.map_or("", Environment::as_str);
-            let organization = delta.tenant.uuid();
-            let key = (organization, scope, span, start, risk, status, environment);
-            *sums.entry(key).or_default() += step;
+        for row in delta.rows() {
+            *sums.entry(row).or_default() += step;
         }
         hours.add(step, &delta);
     }
@@ -251,6 +271,16 @@ impl KindFilter<'_> {
         );
     }
 
+    /// Returns the stored scope with what it selects of a scope.
+    fn key_of<'s>(&self, scope: &Scope<'s>) -> Cow<'s, str> {
+        let is_every_kind =
+            self.risk_levels.is_empty() && self.statuses.is_empty() && self.environments.is_empty();
+        match scope {
+            Scope::Organization if is_every_kind => EVERY_KIND.into(),
+            _ => scope.key(),
+        }
+    }
+
     /// Appends the sum of the counts of a scope's spans. PostgreSQL's sum of
     /// bigints is numeric, hence the cast.
     fn push_sum<DB: Dialect>(
@@ -262,7 +292,7 @@ impl KindFilter<'_> {
     ) {
         query.push("(SELECT CAST(COALESCE(SUM(n), 0) AS BIGINT) FROM change_counts WHERE ");
         self.push(query);
-        push_spans(query, scope, span, starts);
+        push_spans(query, &self.key_of(scope), span, starts);
         query.push(")");
     }
 
@@ -318,11 +348,11 @@ fn push_one_of<'v, DB: Dialect>(
 /// a partial index is chosen by its value.
 fn push_spans<DB: Dialect>(
     query: &mut QueryBuilder<DB>,
-    scope: &Scope<'_>,
+    scope: &str,
     span: i64,
     starts: Range<i64>,
 ) {
-    query.push_value(" AND scope = ", scope.key().as_ref());
+    query.push_value(" AND scope = ", scope);
     query.push(" AND span = ").push(span).push(" AND start >= ");
     DB::bind(query, starts.start.into());
     query.push_value(" AND start < ", starts.end);

@@ -40,7 +40,8 @@ impl Database {
                     "SELECT start, CAST(SUM(n) AS BIGINT) FROM change_counts WHERE ",
                 );
                 filter.push(&mut query);
-                push_spans(&mut query, scope, scope.day(), first_day..end / DAY);
+                let key = filter.key_of(scope);
+                push_spans(&mut query, &key, scope.day(), first_day..end / DAY);
                 query.push(" GROUP BY start ORDER BY start DESC");
                 push_limit(&mut query, limit, 0);
                 query.build_query_as().fetch_all(&mut **db).await
