@@ -173,7 +173,7 @@ impl Database {
 
     /// Waits for a connection for single rows that are found by a key.
     pub(super) async fn point_reader(&self, tenant: Tenant) -> Result<Lease, StoreError> {
-        self.connections.point_reader(tenant.id()).await
+        self.connections.point_reader(Some(tenant.id())).await
     }
 
     /// Waits for a connection for what is read before the organization is known.

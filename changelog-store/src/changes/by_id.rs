@@ -1,13 +1,15 @@
 //! Finds changes by their ids.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use changelog_core::{ChangeCursor, ChangeId};
 use sqlx::QueryBuilder;
 use sqlx::types::Uuid;
 
 use super::{ChangeJson, SERVICE_AND_HOST, push_json};
-use crate::engine::{BatchLimits, Batcher, Dialect, PushValue, Results, end_lease, on, read};
+use crate::engine::{
+    BatchLimits, Batcher, Dialect, PushValue, Results, end_lease, on, push_rounded_values, read,
+};
 use crate::index::sort_key;
 use crate::{Database, StoreError, Tenant};
 
@@ -41,70 +43,96 @@ impl Database {
     }
 }
 
-/// Creates the batcher that finds changes by id.
+/// Creates the batcher that finds changes by id. On PostgreSQL, where a round trip costs more
+/// than the rows that it brings, a statement has those of all organizations that wait.
 pub(crate) fn batcher(database: &Database) -> Batcher<Tenant, (Tenant, ChangeId), ChangeJson> {
     let database = database.clone();
+    let mixes_lanes = database.connections.joins_scripts;
     Batcher::new(
         BatchLimits {
-            batches: usize::MAX,
+            batches: if mixes_lanes { 1 } else { usize::MAX },
             batches_per_lane: 1,
             weight: MAX_IDS_PER_STATEMENT,
-            mixes_lanes: false,
+            mixes_lanes,
         },
         |_| 1,
         move |wanted: Vec<(Tenant, ChangeId)>| by_ids(database.clone(), wanted),
     )
 }
 
-/// Finds changes, all of one organization.
+/// A change that was found: its organization, its id and its JSON.
+type FoundRow = (Uuid, Uuid, String);
+
+/// Finds changes. If they are of several organizations, no share of one is used.
 async fn by_ids(database: Database, wanted: Vec<(Tenant, ChangeId)>) -> Results<ChangeJson> {
-    let Some((tenant, _)) = wanted.first() else {
-        return Ok(Vec::new());
+    let mut of_tenants: BTreeMap<Tenant, Vec<Uuid>> = BTreeMap::new();
+    for (tenant, id) in &wanted {
+        of_tenants.entry(*tenant).or_default().push(id.0);
+    }
+    let mut tenants = of_tenants.keys();
+    let mut lease = match (tenants.next(), tenants.next()) {
+        (None, _) => return Ok(Vec::new()),
+        (Some(tenant), None) => database.point_reader(*tenant).await?,
+        _ => database.connections.point_reader(None).await?,
     };
-    let mut lease = database.point_reader(*tenant).await?;
-    let ids: Vec<Uuid> = wanted.iter().map(|(_, id)| id.0).collect();
-    let rows: Vec<(Uuid, String)> = on!(&mut lease, |db| async {
-        let mut query = select_by_ids(*tenant, &ids);
+    let rows: Vec<FoundRow> = on!(&mut lease, |db| async {
+        let mut query = select_by_ids(&of_tenants);
         query.build_query_as().fetch_all(&mut **db).await
     })?;
-    let mut found: HashMap<Uuid, String> = rows.into_iter().collect();
-    let missing: Vec<Uuid> = ids
-        .into_iter()
-        .filter(|id| !found.contains_key(id))
-        .collect();
-    if !missing.is_empty() {
-        let rows: Vec<(Uuid, String)> = on!(&mut lease, |db| async {
-            let mut query = select_at_both_places(*tenant, &missing);
-            query.build_query_as().fetch_all(&mut **db).await
-        })?;
-        found.extend(rows);
+    let keyed = |(tenant, id, json): FoundRow| ((tenant, id), json);
+    let mut found: HashMap<(Uuid, Uuid), String> = rows.into_iter().map(keyed).collect();
+    for (tenant, ids) in &mut of_tenants {
+        ids.retain(|id| !found.contains_key(&(tenant.uuid(), *id)));
+        if !ids.is_empty() {
+            let rows: Vec<FoundRow> = on!(&mut lease, |db| async {
+                let mut query = select_at_both_places(*tenant, ids);
+                query.build_query_as().fetch_all(&mut **db).await
+            })?;
+            found.extend(rows.into_iter().map(keyed));
+        }
     }
     end_lease(lease);
-    let json = |id: ChangeId| found.get(&id.0).cloned().map(ChangeJson);
-    Ok(wanted
-        .iter()
-        .map(|(_, id)| json(*id).ok_or(StoreError::NotFound))
+    let json = |(tenant, id): &(Tenant, ChangeId)| found.get(&(tenant.uuid(), id.0)).cloned();
+    let json = wanted.iter().map(json);
+    Ok(json
+        .map(|json| json.map(ChangeJson).ok_or(StoreError::NotFound))
         .collect())
 }
 
-/// Selects the changes of one organization that are at the sort keys of some ids. A change
-/// that is found there may have another id.
-fn select_by_ids<DB: Dialect>(tenant: Tenant, ids: &[Uuid]) -> QueryBuilder<DB> {
-    let mut query = QueryBuilder::new("SELECT c.id, ");
-    push_json(&mut query, tenant);
-    query.push(" FROM changes c ").push(SERVICE_AND_HOST);
-    query.push_value(" WHERE c.organization_id = ", tenant.uuid());
-    query.push(" AND c.sort_key");
-    let sort_keys = ids.iter().map(|id| sort_key::to_look_up(*id));
-    DB::push_in(&mut query, sort_keys.collect());
+/// Selects the changes that are at the sort keys of some ids. A change that is found there may
+/// have another id.
+fn select_by_ids<DB: Dialect>(of_tenants: &BTreeMap<Tenant, Vec<Uuid>>) -> QueryBuilder<DB> {
+    let mut query = QueryBuilder::new("SELECT c.organization_id, c.id, ");
+    let mut one = of_tenants.iter();
+    if let (Some((tenant, ids)), None) = (one.next(), one.next()) {
+        push_json(&mut query, Some(*tenant));
+        query.push(" FROM changes c ").push(SERVICE_AND_HOST);
+        query.push_value(" WHERE c.organization_id = ", tenant.uuid());
+        query.push(" AND c.sort_key");
+        let sort_keys = ids.iter().map(|id| sort_key::to_look_up(*id));
+        DB::push_in(&mut query, sort_keys.collect());
+        return query;
+    }
+    let rows = of_tenants.iter().flat_map(|(tenant, ids)| {
+        let row = |id: &Uuid| [tenant.uuid().into(), sort_key::to_look_up(*id).into()];
+        ids.iter().map(row)
+    });
+    push_json(&mut query, None);
+    query.push(" FROM (");
+    push_rounded_values(&mut query, &rows.collect::<Vec<_>>());
+    query.push(
+        ") AS wanted JOIN changes c ON c.organization_id = wanted.column1 \
+         AND c.sort_key = wanted.column2",
+    );
+    query.push(SERVICE_AND_HOST);
     query
 }
 
 /// Selects the changes of one organization that are at the sort keys of some ids or have
 /// moved. One statement, because a change may move between two.
 fn select_at_both_places<DB: Dialect>(tenant: Tenant, ids: &[Uuid]) -> QueryBuilder<DB> {
-    let mut query = QueryBuilder::new("SELECT c.id, ");
-    push_json(&mut query, tenant);
+    let mut query = QueryBuilder::new("SELECT c.organization_id, c.id, ");
+    push_json(&mut query, Some(tenant));
     query.push(" FROM (SELECT p.sort_key FROM changes p WHERE p.organization_id = ");
     DB::bind(&mut query, tenant.uuid().into());
     query.push(" AND p.sort_key");
@@ -158,7 +186,7 @@ impl Database {
 /// Builds the statement that reads one change.
 pub(super) fn select_one<DB: Dialect>(tenant: Tenant, sort_key: i64) -> QueryBuilder<DB> {
     let mut query = QueryBuilder::new("SELECT ");
-    push_json(&mut query, tenant);
+    push_json(&mut query, Some(tenant));
     query.push(" FROM changes c");
     query
         .push(SERVICE_AND_HOST)

@@ -41,8 +41,13 @@ pub use list::{ChangeList, ChangesJson};
 /// Writes the JSON of a change: the document, which lacks its closing brace, the person
 /// that recorded it, all services if there are several, the first one, and the host. In
 /// parentheses, so that the document is copied once and not by each operator. Few changes
-/// have the first two, so that one comparison skips both.
-fn push_json<DB: Dialect>(query: &mut QueryBuilder<DB>, tenant: Tenant) {
+/// have the first two, so that one comparison skips both. Without an organization, the changes
+/// may be of several, which [Citus](Dialect::MIXES_ORGANIZATIONS) would read on every server.
+fn push_json<DB: Dialect>(query: &mut QueryBuilder<DB>, tenant: Option<Tenant>) {
+    let push_tenant = |query: &mut QueryBuilder<DB>| match tenant {
+        Some(tenant) => DB::bind(query, tenant.uuid().into()),
+        None => drop(query.push("c.organization_id")),
+    };
     query.push(
         "c.document || (CASE WHEN c.author_key IS NULL AND c.more_service_ids IS NULL \
          THEN ',\"service\":' \
@@ -50,16 +55,16 @@ fn push_json<DB: Dialect>(query: &mut QueryBuilder<DB>, tenant: Tenant) {
          (SELECT ',\"created_by\":' || a.reference FROM activity_actors a \
          WHERE a.actor_key = c.author_key AND a.organization_id = ",
     );
-    DB::bind(query, tenant.uuid().into());
+    push_tenant(query);
     query.push(
         "), '') END || CASE WHEN c.more_service_ids IS NULL THEN '' ELSE \
          ',\"services\":[' || s.reference || (SELECT string_agg(reference, '') \
          FROM (SELECT ',' || r.reference AS reference FROM change_services m \
          JOIN services r ON r.id = m.service_id AND r.organization_id = ",
     );
-    DB::bind(query, tenant.uuid().into());
+    push_tenant(query);
     query.push(" WHERE m.sort_key = c.sort_key AND m.organization_id = ");
-    DB::bind(query, tenant.uuid().into());
+    push_tenant(query);
     query.push(
         " ORDER BY m.place) AS further) || ']' END || ',\"service\":' END \
          || COALESCE(s.reference, 'null') \

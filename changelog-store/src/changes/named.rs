@@ -115,7 +115,7 @@ fn select_named<DB: Dialect>(
     keys: &RangeInclusive<i64>,
 ) -> QueryBuilder<DB> {
     let mut query = QueryBuilder::new("SELECT c.sort_key, ");
-    push_json(&mut query, tenant);
+    push_json(&mut query, Some(tenant));
     query.push(
         " FROM (SELECT sort_key FROM (SELECT p.sort_key FROM changes p WHERE p.organization_id = ",
     );

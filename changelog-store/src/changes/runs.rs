@@ -67,7 +67,7 @@ fn end_of(run: &Change) -> Timestamp {
 
 fn select<DB: Dialect>(tenant: Tenant, started: Range<i64>) -> QueryBuilder<DB> {
     let mut query = QueryBuilder::new("SELECT ");
-    push_json(&mut query, tenant);
+    push_json(&mut query, Some(tenant));
     query.push(" FROM (");
     push_merged(
         &mut query,

@@ -58,7 +58,7 @@ fn joined(rows: Vec<(String,)>) -> ChangesJson {
 /// it is used.
 fn select<DB: Dialect>(tenant: Tenant, millis: Range<i64>, limit: u64) -> QueryBuilder<DB> {
     let mut query = QueryBuilder::new("SELECT ");
-    push_json(&mut query, tenant);
+    push_json(&mut query, Some(tenant));
     query.push(" FROM (SELECT sort_key, scheduled_for FROM changes WHERE organization_id = ");
     DB::bind(&mut query, tenant.uuid().into());
     query.push(" AND status = 'planned' AND scheduled_for IS NOT NULL");
@@ -86,7 +86,7 @@ fn select<DB: Dialect>(tenant: Tenant, millis: Range<i64>, limit: u64) -> QueryB
 /// Selects the changes in progress by the index of the status.
 fn select_running<DB: Dialect>(tenant: Tenant, limit: u64) -> QueryBuilder<DB> {
     let mut query = QueryBuilder::new("SELECT ");
-    push_json(&mut query, tenant);
+    push_json(&mut query, Some(tenant));
     query.push(" FROM (SELECT sort_key FROM changes WHERE organization_id = ");
     DB::bind(&mut query, tenant.uuid().into());
     query.push(" AND status = 'in_progress' ORDER BY sort_key");

@@ -93,13 +93,11 @@ impl Connections {
         self.unless_away(lease.await).await
     }
 
-    /// Waits for a connection for single rows that are found by a key.
-    pub(crate) async fn point_reader(
-        &self,
-        organization: OrganizationId,
-    ) -> Result<Lease, StoreError> {
+    /// Waits for a connection for single rows that are found by a key, of an organization or
+    /// of several.
+    pub(crate) async fn point_reader(&self, holder: Holder) -> Result<Lease, StoreError> {
         let points = &self.readers.points;
-        let lease = points.lease(Some(organization), Planning::Automatic);
+        let lease = points.lease(holder, Planning::Automatic);
         self.unless_away(lease.await).await
     }
 

@@ -42,5 +42,5 @@ pub use open::{Capacity, OpenError, Purpose};
 pub(crate) use open::{ServeLock, newest_schema, open};
 pub(crate) use postgres_pool::Planning;
 pub(crate) use readers::{Lease, end_lease};
-pub(crate) use script::{Script, groups_of_equal};
+pub(crate) use script::{Script, groups_of_equal, push_rounded_values};
 pub(crate) use writer::Writer;

@@ -140,7 +140,7 @@ impl Script<Postgres> {
 /// Writes rows as VALUES, whose number is rounded up to a power of two: the last row is
 /// repeated, and a limit leaves the repetitions out. A joined statement has several such lists,
 /// and without this nearly every one would be another text, which is prepared and kept.
-fn push_rounded_values<DB: Dialect, const N: usize>(
+pub(crate) fn push_rounded_values<DB: Dialect, const N: usize>(
     query: &mut QueryBuilder<DB>,
     rows: &[[Value<'_>; N]],
 ) {

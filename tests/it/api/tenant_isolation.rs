@@ -1,5 +1,6 @@
 //! An organization sees nothing of another one, by any endpoint, id or filter.
 
+use futures_util::future::join_all;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -9,6 +10,7 @@ on_both!(
     records_of_another_organization_are_not_found,
     records_of_another_organization_cannot_be_linked,
     records_of_another_organization_are_not_listed,
+    organizations_that_read_at_once_get_their_own,
     names_are_unique_per_organization,
     the_activity_log_is_separate_per_organization,
 );
@@ -146,6 +148,60 @@ async fn records_of_another_organization_are_not_listed(app: TestApp) {
     // The id of another organization's change as a cursor reveals nothing.
     let body = other.body(&format!("/api/changes?before={first}")).await;
     assert_eq!(body["data"], json!([]));
+}
+
+/// On PostgreSQL one statement reads the changes of all organizations that wait.
+async fn organizations_that_read_at_once_get_their_own(app: TestApp) {
+    let mut keys = vec![app.key()];
+    for number in 1..5 {
+        let organization = app.organization(&format!("Org {number}"), &format!("owner-{number}"));
+        keys.push(app.with_key(&organization.key));
+    }
+    let mut ids = Vec::new();
+    for (number, key) in keys.iter().enumerate() {
+        let mut services = Vec::new();
+        for name in ["payments", "ledger", "cards"] {
+            services.push(key.service(&format!("{name}-{number}")).await);
+        }
+        let host = key.host(&format!("web-{number}")).await;
+        let change = json!({
+            "title": format!("of {number}"), "service_ids": services, "host_id": host,
+        });
+        let planned = json!({
+            "title": format!("moved in {number}"), "scheduled_for": "2040-01-02T03:04:05Z",
+        });
+        let moved = key.create("/api/changes", planned).await;
+        let started = json!({ "status": "in_progress" });
+        key.update(&format!("/api/changes/{moved}"), started).await;
+        ids.push([
+            key.create("/api/changes", change).await,
+            moved,
+            Uuid::now_v7().to_string(),
+        ]);
+    }
+    let all: Vec<&String> = ids.iter().flatten().collect();
+    let mut expected = Vec::new();
+    for key in &keys {
+        for id in &all {
+            let answer = key.get(&format!("/api/changes/{id}")).await;
+            expected.push((answer.status, without_ids(&answer, id)));
+        }
+    }
+    let found = expected.iter().filter(|(status, _)| *status == 200).count();
+    assert_eq!(found, 2 * keys.len());
+    for _ in 0..5 {
+        let requests = keys.iter().flat_map(|key| {
+            let paths = all.iter().map(|id| format!("/api/changes/{id}"));
+            paths.map(async |path| key.get(&path).await)
+        });
+        let answers = join_all(requests).await;
+        let ids = all.iter().cycle();
+        let answers = answers.iter().zip(ids);
+        let answers: Vec<_> = answers
+            .map(|(answer, id)| (answer.status, without_ids(answer, id)))
+            .collect();
+        assert_eq!(answers, expected);
+    }
 }
 
 async fn names_are_unique_per_organization(app: TestApp) {

@@ -165,7 +165,7 @@ impl Page {
         }
         // LEFT, so that SQLite begins with the page.
         query.push(", (SELECT string_agg(json, ',') FROM (SELECT ");
-        push_json(query, self.tenant);
+        push_json(query, Some(self.tenant));
         query.push(" AS json FROM (");
         self.push_sort_keys(query);
         query.push(
