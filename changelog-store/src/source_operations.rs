@@ -5,10 +5,10 @@ use changelog_core::{ChangeId, SourceId, Timestamp};
 use changelog_sources::Operation;
 use chrono::TimeDelta;
 use sha2::{Digest, Sha256};
-use sqlx::FromRow;
 use sqlx::types::Uuid;
+use sqlx::{FromRow, QueryBuilder};
 
-use super::engine::{execute, on, read};
+use super::engine::{Dialect, PushValue, Value, execute, on, push_limit, read};
 use super::{Database, Source, StoreError, Tenant, Tx};
 
 /// How long operations are kept after their last request.
@@ -27,22 +27,6 @@ pub(super) const PURGE_CALLS: &str = "
 DELETE FROM source_calls WHERE (organization_id, source_id, call_hash) IN
     (SELECT organization_id, source_id, call_hash FROM source_calls WHERE seen_at < $1
      ORDER BY seen_at LIMIT 1000)";
-
-macro_rules! select {
-    ($condition:literal) => {
-        concat!(
-            "SELECT key_hash, change_id, session, document FROM source_operations \
-             WHERE organization_id = $1 AND source_id = $2 AND ",
-            $condition
-        )
-    };
-}
-
-const SELECT: &str = select!("key_hash = $3");
-/// The sessions that a call may belong to: the one before it and the one after it, because
-/// there are three minutes between sessions. One more, as two that people have edited are not
-/// joined.
-const SELECT_SESSIONS: &str = select!("session = $3 AND last_at >= $4 ORDER BY last_at LIMIT 3");
 
 const PUT: &str = "
 INSERT INTO source_operations (organization_id, source_id, key_hash, change_id, session, document,
@@ -124,6 +108,40 @@ impl TryFrom<Row> for StoredOperation {
     }
 }
 
+/// Selects the operation that is known by a key.
+fn select_by_key<DB: Dialect>(source: &Source, key: &[u8]) -> QueryBuilder<DB> {
+    let mut query = select(source);
+    query.push_value(" AND key_hash = ", Value::Bytes(key));
+    query.push(DB::FOR_UPDATE);
+    query
+}
+
+/// Selects the sessions that a call may belong to: the one before it and the one after it,
+/// because there are three minutes between sessions. One more, as two that people have edited are
+/// not joined.
+fn select_sessions<DB: Dialect>(
+    source: &Source,
+    session: &[u8],
+    at: Timestamp,
+) -> QueryBuilder<DB> {
+    let since = at.plus(-changelog_sources::SESSION_PAUSE);
+    let mut query = select(source);
+    query.push_value(" AND session = ", Value::Bytes(session));
+    query.push_value(" AND last_at >= ", since.millis());
+    query.push(" ORDER BY last_at");
+    push_limit(&mut query, 3, 0);
+    query.push(DB::FOR_UPDATE);
+    query
+}
+
+fn select<DB: Dialect>(source: &Source) -> QueryBuilder<DB> {
+    let mut query =
+        QueryBuilder::new("SELECT key_hash, change_id, session, document FROM source_operations");
+    query.push_value(" WHERE organization_id = ", source.tenant.uuid());
+    query.push_value(" AND source_id = ", source.id.0);
+    query
+}
+
 /// Returns what operations and calls are stored under.
 pub fn hash_of(name: impl AsRef<[u8]>) -> Vec<u8> {
     Sha256::digest(name).to_vec()
@@ -148,34 +166,31 @@ impl Database {
 }
 
 impl Tx {
-    /// Finds an operation by its key.
+    /// Finds an operation by its key, and locks it: several servers may attend to one session.
     pub async fn operation(
         &mut self,
         source: &Source,
         key: &[u8],
     ) -> Result<Option<StoredOperation>, StoreError> {
-        let row: Option<Row> = on!(&mut self.connection, |db| sqlx::query_as(SELECT)
-            .bind(source.tenant.uuid())
-            .bind(source.id.0)
-            .bind(key)
-            .fetch_optional(&mut **db))?;
+        let row: Option<Row> = on!(&mut self.connection, |db| async {
+            let mut query = select_by_key(source, key);
+            query.build_query_as().fetch_optional(&mut **db).await
+        })?;
         row.map(StoredOperation::try_from).transpose()
     }
 
     /// Finds the sessions that a call at a time belongs to, the earliest first: two, if it is
-    /// between them and nearer to both than a pause.
+    /// between them and nearer to both than a pause. Locks them.
     pub async fn sessions_at(
         &mut self,
         source: &Source,
         session: &[u8],
         at: Timestamp,
     ) -> Result<Vec<StoredOperation>, StoreError> {
-        let rows: Vec<Row> = on!(&mut self.connection, |db| sqlx::query_as(SELECT_SESSIONS)
-            .bind(source.tenant.uuid())
-            .bind(source.id.0)
-            .bind(session)
-            .bind(at.plus(-changelog_sources::SESSION_PAUSE).millis())
-            .fetch_all(&mut **db))?;
+        let rows: Vec<Row> = on!(&mut self.connection, |db| async {
+            let mut query = select_sessions(source, session, at);
+            query.build_query_as().fetch_all(&mut **db).await
+        })?;
         let mut sessions = rows
             .into_iter()
             .map(StoredOperation::try_from)

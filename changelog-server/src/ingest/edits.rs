@@ -37,7 +37,14 @@ pub(super) fn patch_of(
         };
         patch.extend(value.map(|value| (name, value)));
     }
-    Ok(from_object(patch, now)?)
+    let mut patch: ChangePatch = from_object(patch, now)?;
+    let started = patch.started_at.unwrap_or(current.started_at);
+    let ended = patch.ended_at.unwrap_or(current.ended_at);
+    if started.is_some_and(|started| ended.is_some_and(|ended| ended < started)) {
+        // A person has moved the one behind what the sender tells of the other.
+        (patch.started_at, patch.ended_at) = (None, None);
+    }
+    Ok(patch)
 }
 
 /// Returns whether nobody has edited a change since it was shown.

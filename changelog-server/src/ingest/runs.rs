@@ -94,12 +94,14 @@ pub(super) async fn explain(
     let Some(session) = &stored.session else {
         return Ok(false);
     };
+    // Operations are locked before changes are.
+    let key = key_of(session, run.id);
+    let attached = tx.operation(&origin.source, &key).await?;
     if !replace(app, tx, origin, stored, run.id).await? {
         return Ok(false);
     }
-    let key = key_of(session, run.id);
     let calls = stored.operation.clone();
-    match tx.operation(&origin.source, &key).await? {
+    match attached {
         Some(mut attached) => {
             let before = attached.operation.clone();
             attached.operation.join(calls);

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use changelog_core::{SourceId, Timestamp};
 use changelog_sources::{Reading, Received, Unreadable};
+use chrono::TimeDelta;
 use tokio::sync::watch;
 use tokio::time::{interval, sleep};
 
@@ -15,7 +16,7 @@ use super::sessions;
 use crate::app::App;
 use crate::blocking_pool;
 use crate::coverage;
-use crate::store::{PendingEvent, Source, StoreError, Tenant, size_of};
+use crate::store::{DueSession, PendingEvent, Source, StoreError, Tenant, size_of};
 
 /// How often requests, sessions that are over and sources that have fallen silent are looked
 /// for without a notification:
@@ -25,6 +26,8 @@ const POLL_INTERVAL: Duration = Duration::from_secs(10);
 const TRIM_INTERVAL: Duration = Duration::from_mins(1);
 /// The wait after an error of the database.
 const ERROR_WAIT: Duration = Duration::from_secs(2);
+/// When a session that was refused to be ended is tried again.
+const RETRY_SESSION: TimeDelta = TimeDelta::hours(1);
 /// The share of the time in which batches run, at most: the rest is for requests.
 const DATABASE_SHARE: u32 = 2;
 /// The longest time for which a batch holds a transaction of its organization, which others wait
@@ -204,26 +207,47 @@ async fn read(event: PendingEvent, source: &Source) -> (PendingEvent, Result<Rea
 }
 
 /// Ends the sessions of calls whose pause is over, and joins those with a run that a run
-/// explains.
+/// explains. One that cannot be ended holds up no other.
 async fn attend_sessions(app: &App) {
     loop {
-        let attended = async {
-            let all = app.store.due_sessions(app.now().into()).await?;
-            for due in &all {
-                let origin = Origin::find(app, due.tenant, due.source).await?;
-                let mut tx = app.store.begin_for(due.tenant).await?;
-                Box::pin(sessions::attend(app, &mut tx, origin, due)).await?;
-                tx.commit().await?;
-            }
-            Ok::<_, StoreError>(all.len())
-        };
-        match attended.await {
-            Ok(0) => return,
-            Ok(_) => {}
+        let due = match app.store.due_sessions(app.now().into()).await {
+            Ok(due) => due,
             Err(error) => {
-                tracing::warn!(%error, "sessions of sources could not be ended");
+                tracing::warn!(%error, "the sessions of sources that are over are unknown");
                 return;
             }
+        };
+        let mut attended = 0;
+        for session in &due {
+            match attend(app, session).await {
+                Ok(()) => attended += 1,
+                Err(error) => {
+                    let (organization, source) = (session.tenant.id(), session.source);
+                    tracing::warn!(%error, %organization, %source, "a session could not be ended");
+                }
+            }
         }
+        if attended == 0 {
+            return;
+        }
+    }
+}
+
+async fn attend(app: &App, session: &DueSession) -> Result<(), StoreError> {
+    let attended = async {
+        let origin = Origin::find(app, session.tenant, session.source).await?;
+        let mut tx = app.store.begin_for(session.tenant).await?;
+        Box::pin(sessions::attend(app, &mut tx, origin, session)).await?;
+        tx.commit().await
+    };
+    match attended.await {
+        Err(error) if may_be_of_one(&error) => {
+            let mut tx = app.store.begin_for(session.tenant).await?;
+            let again: Timestamp = (app.now() + RETRY_SESSION).into();
+            tx.postpone_session(session, Some(again)).await?;
+            tx.commit().await?;
+            Err(error)
+        }
+        attended => attended,
     }
 }

@@ -5,7 +5,10 @@ use std::time::{Duration, Instant};
 use changelog_tests::{TestApp, on_both, on_one, text};
 use serde_json::{Value, json};
 
-on_both!(calls_of_a_session_are_one_change);
+on_both!(
+    calls_of_a_session_are_one_change,
+    a_session_whose_start_was_edited_ends,
+);
 on_one!(events_in_a_file_are_imported_once);
 
 /// Returns a call as CloudTrail records it, some minutes after ten.
@@ -84,6 +87,34 @@ async fn calls_of_a_session_are_one_change(app: TestApp) {
     for number in 1..4 {
         assert_eq!(of_call(number), of_call(0), "{events:?}");
     }
+}
+
+async fn a_session_whose_start_was_edited_ends(app: TestApp) {
+    let source = app.source("cloudtrail", "AWS", None);
+    let ago = |minutes| json!(chrono::Utc::now() - chrono::TimeDelta::minutes(minutes));
+    for (id, user) in [("1", "ada"), ("2", "grace")] {
+        let mut body = call(id, "RunInstances", 0, CONSOLE);
+        body["eventTime"] = ago(2);
+        body["userIdentity"]["userName"] = json!(user);
+        source.send(&body).await.is(202);
+    }
+    assert_eq!(source.outcomes().await, ["changed", "changed"]);
+    let by_ada = list(&app, "q=ada").await;
+    let path = format!("/api/changes/{}", text(&by_ada[0]["id"]));
+    // Behind the last call.
+    let edited = json!({ "started_at": ago(1) });
+    let edited = app.key().update(&path, edited).await;
+    app.clock.advance(Duration::from_mins(4));
+    let started = Instant::now();
+    while !list(&app, "status=in_progress").await.is_empty() {
+        let elapsed = started.elapsed();
+        assert!(elapsed < Duration::from_mins(1), "still in progress");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    let ended = app.key().read(&path).await;
+    assert_eq!(ended["status"], "completed");
+    assert_eq!(ended["started_at"], edited["started_at"]);
+    assert_ne!(ended["ended_at"], Value::Null);
 }
 
 async fn events_in_a_file_are_imported_once(app: TestApp) {
