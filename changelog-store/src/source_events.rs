@@ -1,6 +1,6 @@
 //! The requests of sources, as they arrived, and what became of them.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use changelog_core::ids::first_uuid_at;
 use changelog_core::{ChangeId, IncidentId, SourceEventId, SourceId, Timestamp};
@@ -65,7 +65,7 @@ const STORED: &str =
     "SELECT CAST(SUM(stored_bytes) AS bigint) FROM sources WHERE organization_id = $1";
 
 const OLDEST: &str = "
-SELECT id, source_id, size FROM source_events
+SELECT id, size FROM source_events
 WHERE organization_id = $1 AND outcome <> 'pending' ORDER BY id LIMIT 200";
 
 /// The organizations of the oldest requests.
@@ -372,18 +372,18 @@ impl Database {
                 .bind(tenant.uuid())
                 .fetch_one(&mut **db))?;
             let mut excess = stored.unwrap_or_default() - MAX_STORED_BYTES;
-            let rows: Vec<(Uuid, Uuid, i64)> = on!(&mut tx.connection, |db| {
+            let rows: Vec<(Uuid, i64)> = on!(&mut tx.connection, |db| {
                 sqlx::query_as(OLDEST)
                     .bind(tenant.uuid())
                     .fetch_all(&mut **db)
             })?;
             let mut deleted = Vec::new();
-            for (id, source, size) in rows {
+            for (id, size) in rows {
                 if excess <= 0 && id >= oldest_kept {
                     break;
                 }
                 excess -= size;
-                deleted.push((id, source, size));
+                deleted.push(id);
             }
             let is_last = (deleted.len() as u64) < TRIMMED;
             if !deleted.is_empty() {
@@ -513,14 +513,16 @@ impl Tx {
         Ok(())
     }
 
-    async fn delete_events(
-        &mut self,
-        tenant: Tenant,
-        events: Vec<(Uuid, Uuid, i64)>,
-    ) -> Result<(), StoreError> {
-        let mut sizes = std::collections::BTreeMap::new();
-        for (_, source, size) in &events {
-            *sizes.entry(*source).or_insert(0) += size;
+    /// Deletes requests that were read. Another server may have deleted some of them meanwhile,
+    /// or somebody has them read again.
+    async fn delete_events(&mut self, tenant: Tenant, ids: Vec<Uuid>) -> Result<(), StoreError> {
+        let deleted: Vec<(Uuid, i64)> = on!(&mut self.connection, |db| async {
+            let mut query = delete(tenant, ids);
+            query.build_query_as().fetch_all(&mut **db).await
+        })?;
+        let mut sizes = BTreeMap::new();
+        for (source, size) in deleted {
+            *sizes.entry(source).or_insert(0) += size;
         }
         for (source, size) in sizes {
             execute!(
@@ -531,11 +533,7 @@ impl Tx {
                     .bind(size)
             )?;
         }
-        let ids: Vec<Uuid> = events.into_iter().map(|(id, ..)| id).collect();
-        on!(&mut self.connection, |db| async {
-            let mut query = delete(tenant, ids);
-            query.build().execute(&mut **db).await.map(|_| ())
-        })
+        Ok(())
     }
 }
 
@@ -602,5 +600,6 @@ fn delete<DB: Dialect>(tenant: Tenant, ids: Vec<Uuid>) -> QueryBuilder<DB> {
     DB::bind(&mut query, tenant.uuid().into());
     query.push(" AND id");
     DB::push_in_ids(&mut query, ids);
+    query.push(" AND outcome <> 'pending' RETURNING source_id, size");
     query
 }
