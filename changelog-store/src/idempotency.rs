@@ -23,10 +23,9 @@ const CLAIM: &str = "
 INSERT INTO idempotency (organization_id, scope, fingerprint, outcome, created_at)
 VALUES ($1, $2, $3, '', $4) ON CONFLICT DO NOTHING";
 
-/// Claims a key whose outcome has expired.
-const CLAIM_EXPIRED: &str = "
-UPDATE idempotency SET fingerprint = $3, outcome = '', created_at = $4
-WHERE organization_id = $1 AND scope = $2";
+/// Deletes the outcome that was read, and no new one that is in its place since.
+const DELETE: &str = "
+DELETE FROM idempotency WHERE organization_id = $1 AND scope = $2 AND created_at = $3";
 
 /// Before the rows of requests whose outcome is known.
 const INSERT: &str = "
@@ -204,6 +203,8 @@ pub(super) fn push<DB: Dialect>(
         let query = script.statement("DELETE FROM idempotency WHERE organization_id = ");
         DB::bind(query, row.organization_id.into());
         query.push_value(" AND scope = ", row.scope.as_slice());
+        // Another transaction may have put a new one in its place since it was read.
+        query.push_value(" AND created_at = ", row.created_at);
     }
     // In one order, so that no two transactions wait for each other's keys.
     outcomes.sort_by(|(one, ..), (other, ..)| one.scope.cmp(&other.scope));
@@ -242,31 +243,34 @@ impl Tx {
         request: &KeyedRequest,
         now: Timestamp,
     ) -> Result<KeyState, StoreError> {
-        if self.run_claim(CLAIM, request, now).await? > 0 {
-            return Ok(KeyState::Claimed);
+        loop {
+            let claimed = execute!(
+                self,
+                sqlx::query(CLAIM)
+                    .bind(request.tenant.uuid())
+                    .bind(&request.scope)
+                    .bind(&request.fingerprint)
+                    .bind(now.millis())
+            )?;
+            if claimed > 0 {
+                return Ok(KeyState::Claimed);
+            }
+            let rows = self.find_keys([request].into_iter()).await?;
+            match rows.first() {
+                Some(row) if row.is_valid_at(now) => return row.state_for(request),
+                Some(expired) => {
+                    execute!(
+                        self,
+                        sqlx::query(DELETE)
+                            .bind(request.tenant.uuid())
+                            .bind(&request.scope)
+                            .bind(expired.created_at)
+                    )?;
+                }
+                // It had expired, and was deleted meanwhile.
+                None => {}
+            }
         }
-        let rows = self.find_keys([request].into_iter()).await?;
-        let Some(row) = rows.first().filter(|row| row.is_valid_at(now)) else {
-            self.run_claim(CLAIM_EXPIRED, request, now).await?;
-            return Ok(KeyState::Claimed);
-        };
-        row.state_for(request)
-    }
-
-    async fn run_claim(
-        &mut self,
-        statement: &'static str,
-        request: &KeyedRequest,
-        now: Timestamp,
-    ) -> Result<u64, StoreError> {
-        execute!(
-            self,
-            sqlx::query(statement)
-                .bind(request.tenant.uuid())
-                .bind(&request.scope)
-                .bind(&request.fingerprint)
-                .bind(now.millis())
-        )
     }
 
     /// Finds the rows of requests' keys, expired ones included.

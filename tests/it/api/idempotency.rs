@@ -13,6 +13,7 @@ on_both!(
     a_repeated_request_gets_the_first_response,
     another_body_with_the_same_key_is_refused,
     keys_are_separate_per_path_and_api_key,
+    an_expired_key_is_claimed_once,
     a_conflict_is_stored_and_a_validation_error_is_not,
     authentication_is_checked_first,
     a_key_has_one_to_255_printable_characters;
@@ -53,6 +54,28 @@ async fn fifty_concurrent_requests_with_one_key_create_once(app: TestApp) {
             each(&entries["items"], "resource_id"),
             [&first["data"]["id"]]
         );
+    }
+}
+
+async fn an_expired_key_is_claimed_once(app: TestApp) {
+    let key = app.key();
+    for (path, body) in [
+        ("/api/incidents", json!({ "title": "again" })),
+        ("/api/changes", json!({ "title": "again" })),
+    ] {
+        for round in 1..=8 {
+            // The first time, the key is new.
+            let answers = join_all((0..12).map(|_| create(&key, path, "the-one", &body))).await;
+            let ids: BTreeSet<String> = answers
+                .iter()
+                .map(|answer| text(&answer.body(201)["data"]["id"]))
+                .collect();
+            assert_eq!(ids.len(), 1, "{path}");
+            let list = key.body(path).await;
+            assert_eq!(each(&list["data"], "id").len(), round, "{path}");
+            app.update_own("UPDATE idempotency SET created_at = 0 WHERE organization_id = $1")
+                .await;
+        }
     }
 }
 
