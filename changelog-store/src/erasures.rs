@@ -44,6 +44,9 @@ VALUES ($1, $2, $3, $4, 0, '', 0)
 ON CONFLICT (organization_id, user_id) DO UPDATE
 SET names = excluded.names, due_at = excluded.due_at, stage = 0, place = '', replaced = 0";
 
+/// What a run that was begun before has still to replace.
+const SELECT_NAMES: &str = "SELECT names FROM erasures WHERE organization_id = $1 AND user_id = $2";
+
 const SELECT_DUE: &str = "
 SELECT organization_id, user_id, names, due_at, stage, place, replaced FROM erasures
 WHERE due_at IS NOT NULL AND due_at <= $1 ORDER BY due_at LIMIT 100";
@@ -263,8 +266,15 @@ impl Database {
             Err(StoreError::NotFound) if acted_as.is_some() || account.is_some() => {}
             removed => removed?,
         }
+        let unfinished: Option<(Json<Vec<String>>,)> = on!(&mut tx.connection, |db| {
+            sqlx::query_as(SELECT_NAMES)
+                .bind(tenant.uuid())
+                .bind(person.0)
+                .fetch_optional(&mut **db)
+        })?;
         let pseudonym = erasure::pseudonym(person);
         let mut names = also.into_vec();
+        names.extend(unfinished.into_iter().flat_map(|(Json(names),)| names));
         names.extend(acted_as.map(|(name,)| name));
         if let Some((name, email)) = account {
             names.extend([name, fold_email(&email), email]);

@@ -22,7 +22,7 @@ use serde_json::Value;
 use changelog_tests::TestApp;
 
 /// Opens a store on the database of an app, and returns it with the organization.
-async fn open(app: &TestApp) -> (Store, Tenant) {
+pub(crate) async fn open(app: &TestApp) -> (Store, Tenant) {
     let (store, lock) = Store::open(&app.database, Purpose::Administer, Capacity::default())
         .await
         .expect("a connection");

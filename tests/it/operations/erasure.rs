@@ -3,17 +3,22 @@
 
 use std::time::Duration;
 
+use changelog_core::Role;
+use changelog_server::store::Actor;
 use changelog_tests::database::{Db, fetch};
 use changelog_tests::{Engine, TestApp, assert_contains, assert_lacks, on_both, text};
+use chrono::{TimeDelta, Utc};
 use serde_json::{Value, json};
 use sqlx::AssertSqlSafe;
 
 use crate::dashboard::{Person, join};
+use crate::store::open;
 
 on_both!(
     a_member_is_erased_by_an_owner,
     a_command_erases_who_has_left,
     an_erasure_is_continued_after_a_kill,
+    a_repeated_erasure_replaces_what_the_first_has_not,
 );
 
 /// What is deleted by itself within 30 days, and is not rewritten.
@@ -285,5 +290,30 @@ async fn an_erasure_is_continued_after_a_kill(mut app: TestApp) {
     let is_due = "UPDATE erasures SET due_at = 0 WHERE organization_id = $1 AND due_at > 0";
     app.update_own(is_due).await;
     wait_until_erased(&app).await;
+    assert_erased(&app, &zoe, &done).await;
+}
+
+async fn a_repeated_erasure_replaces_what_the_first_has_not(app: TestApp) {
+    let owner = app.browser().await;
+    let zoe = join(&app, &owner, "zoe", "admin").await;
+    let done = act(&app, &zoe).await;
+    let (store, tenant) = open(&app).await;
+    let also = "zoe-login,Zoë \"Z\"".parse().expect("names");
+    let id = zoe.id.parse().expect("an id");
+    // No server goes on with it.
+    let later = Utc::now() + TimeDelta::hours(1);
+    let by = (&Role::Owner, id);
+    let begun = store
+        .erase_person(tenant, &Actor::operator(), by, also, later)
+        .await;
+    let mut run = begun.expect("a member");
+    // The account and what it has made: nothing knows the name any more but this run.
+    for _ in 0..2 {
+        let step = store.erasure_step(run, later).await;
+        run = step.expect("the store responds").expect("more to replace");
+    }
+    store.close().await;
+    let org = ["user", "erase", "--org", &app.organization.id];
+    app.admin(&[&org[..], &["--id", &zoe.id]].concat());
     assert_erased(&app, &zoe, &done).await;
 }
