@@ -35,6 +35,9 @@ ORDER BY u.created_at, u.id LIMIT 32";
 const RENAME_USER: &str = "UPDATE users SET name = $2 WHERE id = $1";
 const SET_TIME_ZONE: &str = "UPDATE users SET time_zone = $2 WHERE id = $1";
 const SET_PASSWORD: &str = "UPDATE users SET password_hash = $2 WHERE id = $1";
+/// Locks the row until the transaction ends.
+const KEEP_PASSWORD: &str = "
+UPDATE users SET password_hash = password_hash WHERE id = $1 AND password_hash = $2";
 
 #[derive(FromRow)]
 struct AccountRow {
@@ -215,6 +218,20 @@ impl Tx {
     pub async fn set_time_zone(&mut self, user: UserId, zone: &str) -> Result<(), StoreError> {
         execute!(self, sqlx::query(SET_TIME_ZONE).bind(user.0).bind(zone))?;
         Ok(())
+    }
+
+    /// Returns whether a person's password is still the one that was checked, and keeps it until
+    /// the transaction ends, so that no session begins by one that was replaced meanwhile.
+    pub async fn keep_password(
+        &mut self,
+        user: UserId,
+        password_hash: &str,
+    ) -> Result<bool, StoreError> {
+        let kept = execute!(
+            self,
+            sqlx::query(KEEP_PASSWORD).bind(user.0).bind(password_hash)
+        )?;
+        Ok(kept > 0)
     }
 
     /// Sets a person's password, ends their sessions, revokes their feeds and forgets their

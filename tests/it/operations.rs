@@ -18,6 +18,7 @@ mod poll_times;
 mod poolers;
 mod power_cut;
 mod proxies;
+mod races;
 mod readiness;
 mod restore;
 mod retention;

@@ -209,6 +209,7 @@ pub(super) async fn change_password(app: App, mut request: Request) -> ApiResult
     let like = like.map(|other| other.password_hash);
     let hash = ticket.hash(new, like).await?;
     let mut tx = app.store.begin().await?;
+    auth::keep_password(&mut tx, person.id, &own.password_hash).await?;
     tx.record_success(&bucket).await?;
     // Ends every session, including this one, which a new one replaces.
     tx.set_password(person.id, &hash).await?;

@@ -3,7 +3,7 @@
 use askama::Template;
 use changelog_core::limits::MAX_EMAIL_CHARS;
 use changelog_core::user::fold_email;
-use changelog_core::{OrganizationId, ProblemCode, Timestamp, User};
+use changelog_core::{OrganizationId, ProblemCode, Timestamp, User, UserId};
 use http::{HeaderValue, header};
 use warp::reply::Response;
 
@@ -150,7 +150,7 @@ pub(super) async fn sign_in(app: App, mut request: Request) -> ApiResult {
         return page::render(401, &page);
     };
     let mut tx = app.store.begin().await?;
-    tx.record_success(&login.buckets).await?;
+    login.succeed(&mut tx).await?;
     let tokens = begin_session(&app, &mut tx, &request, &login.user, tenant).await?;
     tx.commit().await?;
     let mut response = page::see_other(if next.is_empty() { "/" } else { next });
@@ -175,8 +175,32 @@ pub(super) enum PasswordCheck {
 /// An account whose password was given.
 pub(super) struct Login {
     pub(super) user: User,
-    /// Where the attempt was counted, for [`Tx::record_success`].
-    pub(super) buckets: Vec<Bucket>,
+    password_hash: String,
+    /// Where the attempt was counted.
+    buckets: Vec<Bucket>,
+}
+
+impl Login {
+    /// Records in the transaction that begins a session that the attempt has succeeded.
+    ///
+    /// # Errors
+    /// A conflict if the password has been changed since it was checked.
+    pub(super) async fn succeed(&self, tx: &mut Tx) -> Result<(), ApiError> {
+        keep_password(tx, self.user.id, &self.password_hash).await?;
+        Ok(tx.record_success(&self.buckets).await?)
+    }
+}
+
+/// Makes sure that a password is not changed between its check and the end of a transaction.
+///
+/// # Errors
+/// A conflict if it has been changed.
+pub(super) async fn keep_password(tx: &mut Tx, user: UserId, hash: &str) -> Result<(), ApiError> {
+    if tx.keep_password(user, hash).await? {
+        return Ok(());
+    }
+    let detail = "the password was changed a moment ago; sign in with the new one";
+    Err(ApiError::new(ProblemCode::Conflict, detail))
 }
 
 /// Checks an email address and a password, and limits the number of attempts.
@@ -239,8 +263,10 @@ pub(super) async fn check_password(
         .map(|account| account.password_hash.clone());
     let found = ticket.verify(password, hashes.collect()).await?;
     Ok(found.map_or(PasswordCheck::Wrong, |index| {
+        let account = candidates.swap_remove(index);
         PasswordCheck::Correct(Login {
-            user: candidates.swap_remove(index).user,
+            user: account.user,
+            password_hash: account.password_hash,
             buckets: counted_in,
         })
     }))

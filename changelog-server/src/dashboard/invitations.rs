@@ -130,7 +130,7 @@ pub(super) async fn accept(app: App, mut request: Request) -> ApiResult {
     };
     let user = match (login, new_user) {
         (Some(login), _) => {
-            tx.record_success(&login.buckets).await?;
+            login.succeed(&mut tx).await?;
             login.user
         }
         (None, Some((new, hash))) => {

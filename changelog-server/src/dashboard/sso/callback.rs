@@ -219,7 +219,7 @@ pub(super) async fn sign_in(
     let now = app.now();
     let mut tx = app.store.begin().await?;
     if let Some(login) = confirmed {
-        tx.record_success(&login.buckets).await?;
+        login.succeed(&mut tx).await?;
     }
     let member = confirmed.map(|login| login.user.id);
     let outcome = tx
