@@ -185,6 +185,8 @@ impl Input for ChangePatch {
             MAX_LONG_TEXT_CHARS,
             kind,
         );
+        // An empty one is none: it would be recorded as an update that changes nothing.
+        self.reason.take_if(|reason| reason.is_empty());
         if let Some(Some(agent)) = &mut self.agent {
             agent::check(problems, agent);
         }

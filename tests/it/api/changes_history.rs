@@ -45,7 +45,9 @@ async fn each_move_has_who_and_when(app: TestApp) {
         json!({ "status": "in_progress", "tags": ["a"] }),
     )
     .await;
+    // These change nothing.
     patch(&caller, &id, json!({ "status": "in_progress" })).await;
+    patch(&caller, &id, json!({ "reason": " " })).await;
     app.admin(&["key", "revoke", &text(&second["id"])]);
     let browser = app.browser().await;
     let form = [("title", "Switch payments"), ("status", "completed")];

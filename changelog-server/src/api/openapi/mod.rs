@@ -302,6 +302,7 @@ fn complete_ingest(operation: &mut Operation) {
         ProblemCode::NotFound,
         ProblemCode::RequestTimeout,
         ProblemCode::PayloadTooLarge,
+        ProblemCode::UnsupportedMediaType,
         ProblemCode::TooManyRequests,
         ProblemCode::Internal,
         ProblemCode::Unavailable,
