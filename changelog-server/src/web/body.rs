@@ -21,18 +21,23 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(15);
 impl Request {
     /// Reads a whole body that is declared as JSON; does not parse it.
     pub(crate) async fn json_body(&mut self) -> Result<Bytes, ApiError> {
-        self.body_of_type("application/json").await
+        self.body_of_type("application/json", MAX_BODY_BYTES).await
     }
 
-    /// Reads a whole body that must be declared as `expected`, a media type.
-    pub(crate) async fn body_of_type(&mut self, expected: &str) -> Result<Bytes, ApiError> {
+    /// Reads a whole body that must be declared as `expected`, a media type, of at most so many
+    /// bytes.
+    pub(crate) async fn body_of_type(
+        &mut self,
+        expected: &str,
+        limit: usize,
+    ) -> Result<Bytes, ApiError> {
         let declared = self.header(header::CONTENT_TYPE.as_str());
         if !declared.is_some_and(|declared| is_media_type(declared, expected)) {
             let given = declared.map_or("none".to_owned(), |declared| format!("{declared:?}"));
             let detail = format!("the header content-type must be {expected}, got {given}");
             return Err(ApiError::new(ProblemCode::UnsupportedMediaType, detail));
         }
-        self.raw_body(MAX_BODY_BYTES).await
+        self.raw_body(limit).await
     }
 
     /// Reads a whole body of any type, of at most so many bytes.

@@ -9,6 +9,7 @@ use changelog_tests::{TestApp, assert_contains, in_browser, on_one, text};
 on_one!(
     concurrent_edits_keep_untouched_fields,
     tags_may_contain_commas,
+    the_longest_texts_can_be_edited,
 );
 
 in_browser!(
@@ -17,6 +18,22 @@ in_browser!(
     html_is_escaped_on_every_page,
     markdown_is_rendered_and_sanitized,
 );
+
+async fn the_longest_texts_can_be_edited(app: TestApp) {
+    let long = "変".repeat(20_000);
+    let body = json!({ "title": "Long", "description": long, "impact": long });
+    let id = app.key().create("/api/changes", body).await;
+    let edited = [
+        ("title", "Long and edited"),
+        ("description", &long),
+        ("impact", &long),
+    ];
+    let path = format!("/changes/{id}");
+    app.browser().await.submit(&path, &edited).await;
+    let change = app.key().read(&format!("/api{path}")).await;
+    assert_eq!(change["title"], "Long and edited");
+    assert_eq!(change["description"], long.as_str());
+}
 
 /// Creates, edits and deletes a change; also used without scripts.
 #[expect(clippy::too_many_lines, reason = "one story")]

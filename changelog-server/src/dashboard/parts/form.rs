@@ -10,11 +10,14 @@ use serde_json::{Map, Value, json};
 
 use super::zone::{self, Zone};
 use crate::blocking_pool;
+use crate::web::body::MAX_BODY_BYTES;
 use crate::web::{ApiError, Request};
 
 /// The maximum number of fields; no page has half as many. Each lookup of a field
 /// goes through all of them.
 const MAX_FIELDS: usize = 100;
+/// The limit on a body: of what the API takes, each byte may be written as three.
+const MAX_FORM_BYTES: usize = 3 * MAX_BODY_BYTES;
 
 /// A submitted form.
 #[derive(Clone, Debug, Default)]
@@ -137,7 +140,7 @@ impl Request {
     /// Reads the form in the body.
     pub(crate) async fn form(&mut self) -> Result<Form, ApiError> {
         let body = self
-            .body_of_type("application/x-www-form-urlencoded")
+            .body_of_type("application/x-www-form-urlencoded", MAX_FORM_BYTES)
             .await?;
         let size = body.len();
         let form = blocking_pool::run_sized(size, move || Form::parse(&body)).await;
