@@ -156,7 +156,6 @@ function followPage() {
   if (!document.querySelector("[data-live]")) return;
   const show = livePage();
   const state = freshness();
-  const organization = () => document.querySelector("[data-organization]")?.dataset.organization;
   let etag = null;
   let events = null;
   let isLive = false;

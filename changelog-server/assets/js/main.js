@@ -9,6 +9,7 @@ function enhance(within) {
 }
 
 forgetForm();
+nameOrganization();
 keepDrafts();
 followPage();
 useZone();

@@ -362,7 +362,7 @@ pub(super) async fn sign_out(app: App, request: Request) -> ApiResult {
 
 /// `POST /organization`
 pub(super) async fn switch_organization(app: App, mut request: Request) -> ApiResult {
-    let viewer = Viewer::write_own(&app, &request, Section::Overview).await?;
+    let viewer = Viewer::switch(&app, &request, Section::Overview).await?;
     let form = request.form().await?;
     let target: OrganizationId = form.value("organization_id").parse().map_err(|bad| {
         ApiError::new(

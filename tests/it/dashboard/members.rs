@@ -390,6 +390,20 @@ async fn members_switch_between_organizations(app: TestApp, browser: Chromium) {
         .await
         .status;
     assert_eq!(status, if to == "Umbrella" { 403 } else { 303 });
+    // A page that is still open would act on the other organization.
+    browser.open(&app.at("/account")).await;
+    let others = owner.page("/").await;
+    let other = between(&others, "name=\"organization_id\" value=\"", "\"");
+    owner
+        .submit("/organization", &[("organization_id", other)])
+        .await;
+    browser.press("Create feed URL").await;
+    browser.wait_for_text("This didn't work").await;
+    let refused = browser.text_of("main").await;
+    assert_contains(&refused, "the page was shown for another organization");
+    browser.open(&app.at("/account")).await;
+    browser.press("Create feed URL").await;
+    browser.wait_for_text("Revoke").await;
     // Only members can switch to an organization.
     let fields = [("organization_id", app.organization.id.as_str())];
     let answer = grace.post_form("/organization", &fields).await;

@@ -65,6 +65,7 @@ const SCRIPT: &[&str] = files![
     "js/theme.js",
     "js/copy.js",
     "js/drafts.js",
+    "js/organization.js",
     "js/live.js",
     "js/filters.js",
     "js/timeline.js",

@@ -95,8 +95,7 @@ impl Viewer {
         request: &Request,
         section: Section,
     ) -> Result<Self, ApiError> {
-        cross_site::refuse(app, request)?;
-        let viewer = Self::read(app, request, section).await?;
+        let viewer = Self::write_own(app, request, section).await?;
         viewer.require(Role::may_write, "owners, admins and members")
     }
 
@@ -107,14 +106,35 @@ impl Viewer {
         request: &Request,
         section: Section,
     ) -> Result<Self, ApiError> {
-        cross_site::refuse(app, request)?;
-        let viewer = Self::read(app, request, section).await?;
+        let viewer = Self::write_own(app, request, section).await?;
         viewer.require(Role::may_manage, "owners and admins")
     }
 
     /// Returns the user who changes their own account or session. Refuses requests
-    /// that another site caused.
+    /// that another site caused, and forms of a page that was shown for another organization.
     pub(crate) async fn write_own(
+        app: &App,
+        request: &Request,
+        section: Section,
+    ) -> Result<Self, ApiError> {
+        let viewer = Self::switch(app, request, section).await?;
+        // The script names the organization of the page in the address.
+        let query = request.query_form();
+        let shown = query.value("organization");
+        if shown.is_empty() || shown == viewer.tenant().id().to_string() {
+            return Ok(viewer);
+        }
+        let detail = format!(
+            "nothing was saved: the page was shown for another organization, and you have \
+             switched to {} since; go back, and switch to the other one first",
+            viewer.session.organization_name
+        );
+        Err(ApiError::new(ProblemCode::Conflict, detail))
+    }
+
+    /// Returns the user who switches to another organization. Refuses requests that another
+    /// site caused.
+    pub(crate) async fn switch(
         app: &App,
         request: &Request,
         section: Section,
