@@ -15,7 +15,7 @@ on_postgres!(
 );
 
 /// How long the service may take to come to a row that is held.
-const WAIT: Duration = Duration::from_secs(60);
+const WAIT: Duration = Duration::from_mins(1);
 
 /// Runs statements in a transaction, and returns its connection before the end.
 async fn hold(app: &TestApp, statements: &[&str]) -> PgConnection {
