@@ -105,9 +105,12 @@ impl Summary {
     }
 
     /// Hides known secrets in the summaries of errors, whose text providers choose.
-    pub(crate) fn hide(&mut self, secrets: &[String]) {
+    pub(crate) fn hide(&mut self, mut secrets: Vec<String>) {
+        // Longest first: a value that is the beginning of another must not leave
+        // the rest of the other unhidden.
+        secrets.sort_by_key(|value| std::cmp::Reverse(value.len()));
         for problem in &mut self.problems.listed {
-            for secret in secrets {
+            for secret in &secrets {
                 if secret.chars().count() >= MIN_HIDDEN && problem.summary.contains(secret) {
                     problem.summary = problem.summary.replace(secret, "(hidden)");
                 }
@@ -380,8 +383,12 @@ mod tests {
         failed
             .problems
             .add("cannot sign in with hunter2hunter2", None);
-        failed.hide(&["hunter2hunter2".to_owned(), "in".to_owned(), String::new()]);
+        // One begins with another.
+        let secrets = ["hunter2", "hunter2hunter2", "in", ""];
+        failed.hide(secrets.map(str::to_owned).to_vec());
         let text = failed.description();
         assert!(text.contains("cannot sign in with (hidden)"), "{text}");
+        assert!(!text.contains("hunter2"), "{text}");
+        assert!(!text.contains("(hidden)("), "{text}");
     }
 }

@@ -39,7 +39,7 @@ pub(super) fn add_context(summary: &mut Summary, chdir: Option<&Path>, of_argume
     summary.workspace = workspace(&directory);
     let mut all = secrets::of_environment(std::env::vars_os());
     all.extend_from_slice(of_arguments);
-    summary.hide(&all);
+    summary.hide(all);
 }
 
 /// Returns where Terraform keeps its settings of a project.

@@ -15,17 +15,13 @@ pub(super) fn of_environment(
         "API_KEY",
         "PRIVATE_KEY",
     ];
-    let mut found: Vec<String> = environment
+    environment
         .filter(|(name, _)| {
             let name = name.to_string_lossy().to_ascii_uppercase();
             name.starts_with("TF_VAR_") || suspicious.iter().any(|word| name.contains(word))
         })
         .flat_map(|(_, value)| pieces(&value.to_string_lossy()))
-        .collect();
-    // Longest first: a value that is the beginning of another must not leave
-    // the rest of the other unhidden.
-    found.sort_by_key(|value| std::cmp::Reverse(value.len()));
-    found
+        .collect()
 }
 
 /// Returns a value, and the strings in it if it is a list or an object.
