@@ -77,7 +77,8 @@ pub(crate) struct ImportArgs {
 fn rejects_path(args: &ImportArgs, format: InputFormat) -> PathBuf {
     match (&args.rejected, &args.file) {
         (Some(path), _) => path.clone(),
-        (None, Some(path)) if path != Path::new("-") => {
+        // Next to a file, not to standard input or a pipe.
+        (None, Some(path)) if path.is_file() => {
             let mut name = path.as_os_str().to_owned();
             name.push(".rejected");
             name.into()
@@ -116,7 +117,7 @@ pub(crate) async fn run(app: &mut App, args: ImportArgs) -> Outcome {
     let header = lines.header.and_then(|span| bytes.get(span));
     let rejects = RejectsFile::new(rejects_path, &bytes, header);
     let mut import = BulkImport::new(client, rejects, args.dry_run, args.notify);
-    import.reject(&lines.rejected)?;
+    import.reject(&lines.rejected);
     let mut records = lines.records;
     if !records.is_empty() {
         let missing = Missing::of_flag(args.create_missing);
@@ -168,7 +169,8 @@ fn finish(import: &BulkImport<'_>, app: &mut App, dry_run: bool) -> Outcome {
             "imported": import.imported,
             "already_there": import.existing,
             "rejected": rejected,
-            "rejected_file": (rejected > 0 && !dry_run).then_some(&path),
+            "rejected_file": (rejected > 0 && !dry_run && import.rejects.unsaved().is_none())
+                .then_some(&path),
         }))?;
     }
     if rejected == 0 {
@@ -181,7 +183,12 @@ fn finish(import: &BulkImport<'_>, app: &mut App, dry_run: bool) -> Outcome {
     if dry_run {
         return Err(failure);
     }
-    Err(failure
-        .line(format!("saved to {path}"))
-        .hint("fix them there and import that file"))
+    Err(match import.rejects.unsaved() {
+        None => failure
+            .line(format!("saved to {path}"))
+            .hint("fix them there and import that file"),
+        Some(error) => failure
+            .line(format!("not saved: {error}"))
+            .hint("fix the lines that are named above, and import them from another file"),
+    })
 }

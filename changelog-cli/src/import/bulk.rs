@@ -55,8 +55,8 @@ impl<'a> BulkImport<'a> {
     }
 
     /// Prints and keeps rejected lines.
-    pub(crate) fn reject(&mut self, rejected: &[Rejected]) -> Outcome {
-        self.rejects.add(rejected, !self.dry_run)
+    pub(crate) fn reject(&mut self, rejected: &[Rejected]) {
+        self.rejects.add(rejected, !self.dry_run);
     }
 
     /// Sets the ids of the named services and hosts.
@@ -70,7 +70,8 @@ impl<'a> BulkImport<'a> {
             .create_missing(&self.client, records, missing, self.dry_run)
             .await?;
         let rejected = names.set_ids(records);
-        self.reject(&rejected)
+        self.reject(&rejected);
+        Ok(())
     }
 
     /// Sends the changes that do not exist.
@@ -156,7 +157,7 @@ impl<'a> BulkImport<'a> {
             }
             let lines: HashSet<u64> = rejected.iter().map(|one| one.line).collect();
             records.retain(|one| !lines.contains(&one.line));
-            progress.suspend(|| self.reject(&rejected))?;
+            progress.suspend(|| self.reject(&rejected));
         }
         Ok(())
     }

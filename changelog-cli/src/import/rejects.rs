@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::Rejected;
-use crate::base::failure::{Failure, Outcome, warn};
+use crate::base::failure::{Failure, warn};
 
 /// The file of rejected lines; created with the first one.
 pub(crate) struct RejectsFile<'a> {
@@ -15,6 +15,8 @@ pub(crate) struct RejectsFile<'a> {
     bytes: &'a [u8],
     header: Option<&'a [u8]>,
     file: Option<File>,
+    /// Why lines could not be written.
+    unsaved: Option<String>,
     pub(crate) count: u64,
 }
 
@@ -25,6 +27,7 @@ impl<'a> RejectsFile<'a> {
             bytes,
             header,
             file: None,
+            unsaved: None,
             count: 0,
         }
     }
@@ -33,19 +36,27 @@ impl<'a> RejectsFile<'a> {
         &self.path
     }
 
-    /// Prints why lines are rejected, and writes them to the file if `write`.
-    pub(crate) fn add(&mut self, rejected: &[Rejected], write: bool) -> Outcome {
+    /// Returns why the file does not have all rejected lines.
+    pub(crate) fn unsaved(&self) -> Option<&str> {
+        self.unsaved.as_deref()
+    }
+
+    /// Prints why lines are rejected, and writes them to the file if `write`. That the file
+    /// cannot be written stops nothing: the other lines are to be imported.
+    pub(crate) fn add(&mut self, rejected: &[Rejected], write: bool) {
         for one in rejected {
             for reason in &one.reasons {
                 warn(&format!("line {}: {reason}", one.line));
             }
             self.count += 1;
-            if write {
-                self.write(one)
-                    .map_err(|error| Failure::unwritable(&self.path, &error))?;
+            if write
+                && self.unsaved.is_none()
+                && let Err(error) = self.write(one)
+            {
+                let failure = Failure::unwritable(&self.path, &error);
+                self.unsaved = Some(failure.message().to_owned());
             }
         }
-        Ok(())
     }
 
     /// Creates the file; under another name if there is one already, whose lines may not

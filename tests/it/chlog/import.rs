@@ -13,6 +13,7 @@ on_one!(
     identical_lines_are_imported_separately,
     edited_changes_are_not_imported_again,
     invalid_lines_are_written_to_the_rejected_file,
+    an_unwritable_rejected_file_stops_no_import,
     an_interrupted_import_reports_its_progress,
     ten_thousand_lines_are_imported,
     changes_of_one_time_keep_their_order;
@@ -377,4 +378,15 @@ async fn changes_of_one_time_keep_their_order(app: TestApp) {
             "{changes}"
         );
     }
+}
+
+async fn an_unwritable_rejected_file_stops_no_import(app: TestApp) {
+    let lines = "{\"title\":\"Good one\",\"occurred_at\":\"2021-03-01T00:00:00Z\"}\n\
+                 {\"title\":\"x\",\"occurred_at\":\"2021-03-01T00:00:00Z\"}\n";
+    write(&app, "mixed.ndjson", lines);
+    let arguments = ["import", "mixed.ndjson", "--rejected", "nowhere/rejected"];
+    let output = chlog(&app, &arguments).exits_with(6);
+    output.says("line 2: title: ");
+    output.says("not saved: cannot write nowhere/rejected");
+    assert_eq!(app.key().body("/api/changes").await["count"], 1);
 }
