@@ -13,7 +13,7 @@ use serde::Serialize;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::claim::Claim;
-use super::entry::{SpoolEntry, SpoolFile};
+use super::entry::{SpoolEntry, SpoolFile, Unreadable};
 use super::folder::{self, unusable};
 use super::journal;
 use super::owner::Owner;
@@ -172,11 +172,21 @@ impl Delivery {
                 continue;
             };
             let id = file.id();
-            let Ok(mut entry) = file.entry else {
-                // `chlog spool status` prints why it cannot be read.
-                move_to_rejected(&self.directory, &file.path, None)?;
-                report.rejected += 1;
-                continue;
+            let mut entry = match file.entry {
+                Ok(entry) => entry,
+                // It may be another user's.
+                Err(error @ Unreadable::Now(_)) => {
+                    let path = file.path.display();
+                    warn(&format!("a queued change stays in {path}: {error}"));
+                    report.remaining += 1;
+                    continue;
+                }
+                Err(Unreadable::Damaged(_)) => {
+                    // `chlog spool status` prints why it cannot be read.
+                    move_to_rejected(&self.directory, &file.path, None)?;
+                    report.rejected += 1;
+                    continue;
+                }
             };
             let is_here = is_same_url(&entry.url, &self.url);
             let from = takeover.from.as_deref();

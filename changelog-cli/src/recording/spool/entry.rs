@@ -1,5 +1,6 @@
 //! What a file of the spool holds.
 
+use std::fmt;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -142,16 +143,34 @@ impl SpoolEntry {
 pub(crate) struct SpoolFile {
     pub(crate) path: PathBuf,
     /// The entry, or why it cannot be read.
-    pub(crate) entry: Result<SpoolEntry, String>,
+    pub(crate) entry: Result<SpoolEntry, Unreadable>,
+}
+
+/// Why a file of the spool cannot be read.
+#[derive(Debug)]
+pub(crate) enum Unreadable {
+    /// The system did not let it be read; another user or a later attempt may read it.
+    Now(io::Error),
+    /// Its content is none of an entry.
+    Damaged(serde_json::Error),
+}
+
+impl fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Now(error) => error.fmt(f),
+            Self::Damaged(error) => error.fmt(f),
+        }
+    }
 }
 
 impl SpoolFile {
     /// Reads a file; none if it no longer exists.
     pub(crate) fn read(path: PathBuf) -> Option<Self> {
         let entry = match fs::read(&path) {
-            Ok(content) => serde_json::from_slice(&content).map_err(|error| error.to_string()),
+            Ok(content) => serde_json::from_slice(&content).map_err(Unreadable::Damaged),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
-            Err(error) => Err(error.to_string()),
+            Err(error) => Err(Unreadable::Now(error)),
         };
         Some(Self { path, entry })
     }
