@@ -5,17 +5,24 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use changelog_core::activity::AGENT;
-use changelog_core::{Action, Change, ResourceType, UserId};
+use changelog_core::{Action, Change, ChangeId, ResourceType, UserId};
 use changelog_core::{ActorType, ChangeHistory, HistoryActor, HistoryEntry};
-use sqlx::types::Uuid;
+use serde_json::{Map, Value};
+use sqlx::types::{Json, Uuid};
 
 use super::activity::StoredEntry;
-use super::engine::read;
-use super::{Database, StoreError, Tenant};
+use super::engine::{on, read};
+use super::{Database, StoreError, Tenant, Tx};
 
 /// The name of a person in an organization.
 const NAME: &str = "
 SELECT actor_name FROM activity_actors WHERE organization_id = $1 AND actor_key = $2";
+
+/// What the newest entries of a change say besides who and when.
+const NEWEST: &str = "
+SELECT metadata FROM activity
+WHERE organization_id = $1 AND resource_id = $2 AND resource_type = 'change'
+ORDER BY id DESC LIMIT 20";
 
 /// The limit on changes whose updates one statement looks up.
 const MAX_PER_STATEMENT: usize = 100;
@@ -103,6 +110,27 @@ impl Database {
                 .fetch_optional(&mut **db)
         })?;
         Ok(name.map(|(name,)| name))
+    }
+}
+
+impl Tx {
+    /// Returns whether the last reason that was given for an update of a change, of 20, is this
+    /// one.
+    pub(super) async fn has_reason(
+        &mut self,
+        tenant: Tenant,
+        change: ChangeId,
+        reason: &str,
+    ) -> Result<bool, StoreError> {
+        let rows: Vec<(Json<Map<String, Value>>,)> =
+            on!(&mut self.connection, |db| sqlx::query_as(NEWEST)
+                .bind(tenant.uuid())
+                .bind(change.0)
+                .fetch_all(&mut **db))?;
+        let last = rows
+            .iter()
+            .find_map(|(Json(metadata),)| metadata.get("reason"));
+        Ok(last.and_then(Value::as_str) == Some(reason))
     }
 }
 

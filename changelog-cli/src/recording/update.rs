@@ -63,6 +63,9 @@ impl Passage {
         let text = description.unwrap_or_default().trim_end();
         let text = if text.contains(&self.old) {
             text.replacen(&self.old, &self.new, 1)
+        } else if has_paragraphs(text, &self.new) {
+            // It was replaced, and the answer was lost.
+            text.to_owned()
         } else if text.is_empty() {
             self.new.clone()
         } else {
@@ -70,6 +73,11 @@ impl Passage {
         };
         text.chars().take(MAX_LONG_TEXT_CHARS).collect()
     }
+}
+
+/// Returns whether some paragraphs are in a text as a whole.
+fn has_paragraphs(text: &str, paragraphs: &str) -> bool {
+    format!("\n\n{text}\n\n").contains(&format!("\n\n{paragraphs}\n\n"))
 }
 
 /// What is added to a list and removed from it.
@@ -161,12 +169,12 @@ impl Update {
         if let Some(name) = non_empty(self.host.as_deref()) {
             patch.host_id = Some(names::resolve::<Host>(client, name, missing).await?);
         }
-        let late_status = self.made_at.filter(|_| patch.status.is_some());
         let is_edit = !self.tags.is_empty()
             || !self.links.is_empty()
             || self.note.is_some()
             || self.passage.is_some();
-        if is_edit || late_status.is_some() {
+        // A late update may have been recorded before, if only its answer was lost.
+        if is_edit || self.made_at.is_some() {
             // As late as possible: the change is read here and written back.
             let change = client.changes().get(id).await?;
             if !self.tags.is_empty() {
@@ -178,13 +186,14 @@ impl Update {
             if let Some(passage) = self.passage {
                 patch.description = Some(Some(passage.replace(change.description.as_deref())));
             }
-            if let Some(note) = self.note {
-                let description = change.description.as_deref().map(str::trim_end);
-                let description = description.filter(|text| !text.is_empty());
+            let text = change.description.as_deref().unwrap_or_default();
+            let has = |note: &String| self.made_at.is_some() && has_paragraphs(text, note.trim());
+            if let Some(note) = self.note.filter(|note| !has(note)) {
+                let description = Some(text.trim_end()).filter(|text| !text.is_empty());
                 let description = description.map(|text| format!("{text}\n\n{note}"));
                 patch.description = Some(Some(description.unwrap_or(note)));
             }
-            if let Some(at) = late_status {
+            if let Some(at) = self.made_at {
                 set_times(&mut patch, &change, at);
             }
             if patch == ChangePatch::default() {
@@ -291,6 +300,10 @@ mod tests {
                 "intro\n\nCommand: `x`\n\nExit code 0\n\na note",
             ),
             (Some("edited\n"), "edited\n\nCommand: `x`\n\nExit code 0"),
+            (
+                Some("intro\n\nCommand: `x`\n\nExit code 0\n\na note"),
+                "intro\n\nCommand: `x`\n\nExit code 0\n\na note",
+            ),
         ] {
             assert_eq!(passage.replace(before), after, "{before:?}");
         }

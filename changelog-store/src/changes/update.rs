@@ -71,8 +71,15 @@ impl Tx {
         self.apply(tenant, &mut change, patch.clone(), now.into())
             .await?;
         let changes = difference(&before, &change);
-        if changes.is_empty() && patch.reason.is_none() {
-            return Ok(change);
+        if changes.is_empty() {
+            // Also if it is repeated, because its answer was lost.
+            let is_known = match &patch.reason {
+                Some(reason) => self.has_reason(tenant, change.id, reason).await?,
+                None => true,
+            };
+            if is_known {
+                return Ok(change);
+            }
         }
         change.updated_at = now.into();
         let at = change.effective_at();

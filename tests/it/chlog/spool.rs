@@ -21,6 +21,8 @@ on_one!(
     concurrent_flushes_send_each_change_once,
     a_killed_flush_loses_and_duplicates_nothing,
     a_lost_response_duplicates_nothing,
+    a_lost_response_to_an_update_duplicates_nothing,
+    what_cannot_be_read_stays_queued,
     spooled_changes_are_sent_to_their_own_server,
     spooled_changes_are_deleted_on_request;
     process:
@@ -268,6 +270,60 @@ async fn a_lost_response_duplicates_nothing(app: TestApp) {
     proxy.set_mode(ProxyMode::Forward);
     chlog_through(&app, &proxy, "spool flush").succeeds();
     assert_sent_once(&app, 3).await;
+}
+
+async fn a_lost_response_to_an_update_duplicates_nothing(app: TestApp) {
+    let id = app.key().change("Rolled back twice?").await;
+    let path = format!("/api/changes/{id}");
+    app.key()
+        .update(&path, json!({ "status": "in_progress" }))
+        .await;
+    let proxy = FaultyProxy::in_front_of(&app.server.address, ProxyMode::DropResponses);
+    let reason = "The error rate doubled";
+    for line in [
+        vec!["note", &id, "Latency is back"],
+        vec!["rollback", &id, "--reason", reason],
+    ] {
+        chlog_through(&app, &proxy, &line).succeeds();
+    }
+    assert_eq!(spooled_files(&spool_folder(&app)).len(), 2);
+    assert_eq!(app.key().read(&path).await["status"], "rolled_back");
+    // The note reads the change first, whose answer was lost: as if it had come so far.
+    let noted = json!({ "description": "Latency is back" });
+    app.key().update(&path, noted).await;
+    proxy.set_mode(ProxyMode::Forward);
+    chlog_through(&app, &proxy, "spool flush").succeeds();
+    let change = app.key().read(&path).await;
+    assert_eq!(change["description"], "Latency is back");
+    assert_eq!(change["status"], "rolled_back");
+    let history = app.key().read(&format!("{path}/history")).await;
+    let reasons = each(&history["entries"], "reason");
+    assert_eq!(
+        reasons.iter().filter(|one| **one == reason).count(),
+        1,
+        "{history}"
+    );
+}
+
+async fn what_cannot_be_read_stays_queued(app: TestApp) {
+    let proxy = FaultyProxy::in_front_of(&app.server.address, ProxyMode::Closing);
+    chlog_through(&app, &proxy, &["log", "Of somebody else"]).succeeds();
+    let files = spooled_files(&spool_folder(&app));
+    let [file] = files.as_slice() else {
+        panic!("{files:?}");
+    };
+    // A test that runs as root may read everything; nobody can read a folder as a file.
+    let kept = file.with_extension("kept");
+    fs::rename(file, &kept).expect("renamed");
+    fs::create_dir(file).expect("a folder");
+    proxy.set_mode(ProxyMode::Forward);
+    chlog_through(&app, &proxy, &["log", "Sent at once"])
+        .succeeds()
+        .says("a queued change stays in");
+    fs::remove_dir(file).expect("removed");
+    fs::rename(&kept, file).expect("renamed");
+    chlog_through(&app, &proxy, "spool flush").succeeds();
+    assert_eq!(title_counts(&app).await.len(), 2);
 }
 
 async fn a_hundred_concurrent_logs_survive_a_kill(mut app: TestApp) {
