@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use chrono::TimeDelta;
 use tokio::task::JoinHandle;
 use tokio::time::{interval, sleep};
 
@@ -11,6 +12,10 @@ use crate::store::StoreError;
 
 /// How often expired rows are deleted.
 const MAINTENANCE_INTERVAL: Duration = Duration::from_mins(10);
+/// How far the clock may be ahead of the latest time that was recorded when a server starts, and
+/// how long nothing is deleted if it is further.
+const MAX_AHEAD: TimeDelta = TimeDelta::days(1);
+const PURGE_WAIT: Duration = Duration::from_hours(24);
 /// How often it is looked for records that are too old, and for people who are to be erased.
 const RUNS_INTERVAL: Duration = Duration::from_secs(10);
 /// How often a step that has failed is tried again, and how long after.
@@ -46,15 +51,36 @@ pub(crate) fn start(app: &App) -> [JoinHandle<()>; 9] {
 }
 
 async fn run_maintenance(app: App) {
+    let purges_from = Instant::now() + wait_to_purge(&app).await;
     let mut interval = interval(MAINTENANCE_INTERVAL);
     loop {
         interval.tick().await;
         app.rate_limits.forget_idle();
+        if Instant::now() < purges_from {
+            continue;
+        }
         match app.store.purge(app.now().into()).await {
             Ok(0) => {}
             Ok(rows) => tracing::info!(rows, "deleted expired rows"),
             Err(error) => tracing::warn!(%error, "expired rows could not be deleted"),
         }
+    }
+}
+
+/// Returns how long nothing that has expired is deleted: a day, if the clock is so far ahead of the
+/// latest time that a server has recorded that it may be wrong. What it deletes does not come back
+/// when it is corrected.
+async fn wait_to_purge(app: &App) -> Duration {
+    match app.store.latest_time().await {
+        Ok(Some(latest)) if latest.plus(MAX_AHEAD) < app.now().into() => {
+            tracing::warn!(
+                %latest,
+                "the clock is more than a day ahead of the latest time that this service has \
+                 recorded; nothing expired is deleted for a day, because the clock may be wrong"
+            );
+            PURGE_WAIT
+        }
+        _ => Duration::ZERO,
     }
 }
 

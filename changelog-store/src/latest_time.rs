@@ -17,6 +17,17 @@ const RESET: &str = "
 INSERT INTO latest_time (id, seen_at) VALUES (1, $1)
 ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at";
 
+/// What waits for a time that only a wrong clock has set: nothing is put off by more than a day
+/// from the right time, $1.
+const PULL_BACK: [&str; 4] = [
+    "UPDATE deliveries SET next_at = $1 WHERE state = 'pending' AND next_at > $1 + 86400000",
+    "UPDATE connections SET hold_until = NULL, failing_since = NULL
+     WHERE hold_until > $1 + 86400000 OR failing_since > $1",
+    "UPDATE erasures SET due_at = $1 WHERE due_at > $1 + 86400000",
+    // As if it had been set now.
+    "UPDATE retentions SET due_at = $1 + 86400000 WHERE due_at > $1 + 86400000",
+];
+
 impl Database {
     /// Returns the latest time that was saved, if any.
     pub async fn latest_time(&self) -> Result<Option<Timestamp>, StoreError> {
@@ -30,8 +41,14 @@ impl Database {
         self.write_latest_time(SAVE_LATER, time).await
     }
 
-    /// Saves a time, even if a later one is saved: the later one was wrong.
+    /// Saves a time, even if a later one is saved: the later one was wrong, and so is what it
+    /// has put off.
     pub async fn reset_latest_time(&self, time: Timestamp) -> Result<(), StoreError> {
+        for statement in PULL_BACK {
+            let mut tx = self.begin().await?;
+            execute!(tx, sqlx::query(statement).bind(time.millis()))?;
+            tx.commit().await?;
+        }
         self.write_latest_time(RESET, time).await
     }
 
