@@ -172,8 +172,19 @@ impl Secrets {
         let _ = fs::remove_file(&new);
         match linked {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(self.failed(error)),
-            _ => Ok(()),
+            _ => self.sync_folder(),
         }
+    }
+
+    /// Makes the name of the file survive a power cut, before anything is encrypted by what is
+    /// in it.
+    fn sync_folder(&self) -> Result<(), SecretsError> {
+        let folder = self.path.parent();
+        let folder = folder.filter(|folder| !folder.as_os_str().is_empty());
+        let folder = fs::File::open(folder.unwrap_or(Path::new(".")));
+        folder
+            .and_then(|folder| folder.sync_all())
+            .map_err(|error| self.failed(error))
     }
 
     fn write(&self, path: &Path, keys: &[Key]) -> Result<(), SecretsError> {
@@ -289,6 +300,7 @@ impl Secrets {
             .with_extension(format!("key.{}", std::process::id()));
         self.write(&new, keys)?;
         fs::rename(&new, self.path.as_path()).map_err(|error| self.failed(error))?;
+        self.sync_folder()?;
         self.read()?;
         Ok(())
     }
