@@ -138,6 +138,18 @@ fn read_call(body: &[u8]) -> Result<Call, (i32, &'static str)> {
     if !value.is_object() {
         return Err((INVALID_REQUEST, "the body must be one JSON-RPC message"));
     }
+    if value["jsonrpc"] != "2.0" {
+        return Err((INVALID_REQUEST, "jsonrpc must be \"2.0\""));
+    }
+    let id = value.get("id");
+    if !id.is_none_or(|id| id.is_string() || id.is_i64()) {
+        let message = "id must be a string or an integer, or absent for a notification";
+        return Err((INVALID_REQUEST, message));
+    }
+    let is_answer = value.get("result").or(value.get("error")).is_some();
+    if value.get("method").is_none() && !is_answer {
+        return Err((INVALID_REQUEST, "method must be a string"));
+    }
     let call: Call = serde_json::from_value(value).map_err(|_| {
         (
             INVALID_REQUEST,
