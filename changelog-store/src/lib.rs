@@ -182,7 +182,8 @@ impl Store {
     ) -> Result<(Self, ServeLock), OpenError> {
         let (connections, serve_lock) = engine::open(address, purpose, capacity).await?;
         let database = Database::new(connections);
-        if purpose == Purpose::Serve && database.is_target_of_move().await? {
+        let may_be_incomplete = matches!(purpose, Purpose::Move | Purpose::Inspect);
+        if !may_be_incomplete && database.is_target_of_move().await? {
             return Err(OpenError::UnfinishedMove);
         }
         let store = Self {

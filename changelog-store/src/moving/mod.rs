@@ -166,7 +166,7 @@ pub async fn move_database(from: &str, to: &str, note: Note<'_>) -> Result<Moved
         return Err(MoveError::SameKind);
     }
     // Creates the schema of the target.
-    let (store, lock) = Store::open(to, Purpose::Create, Capacity::default()).await?;
+    let (store, lock) = Store::open(to, Purpose::Move, Capacity::default()).await?;
     drop(lock);
     store.close().await;
     // Held until the end.

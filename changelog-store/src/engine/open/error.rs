@@ -18,6 +18,8 @@ pub enum Purpose {
     /// To write the first rows, perhaps: the schema is created and brought up to
     /// date.
     Create,
+    /// To move another database into it: like [`Self::Create`], and it may be incomplete.
+    Move,
     /// To run one command, perhaps while a process serves. On PostgreSQL, where this
     /// cannot be known, the schema must be up to date.
     Administer,

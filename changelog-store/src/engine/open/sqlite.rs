@@ -64,7 +64,11 @@ pub(super) async fn open(
         files::prepare(&path).map_err(in_path)?;
     }
     let serve_lock = match purpose {
-        Purpose::Create | Purpose::Administer | Purpose::Copy | Purpose::Inspect => None,
+        Purpose::Create
+        | Purpose::Move
+        | Purpose::Administer
+        | Purpose::Copy
+        | Purpose::Inspect => None,
         Purpose::Serve => match data_file::serve_lock(&path).map_err(in_path)? {
             None => return Err(OpenError::Served(path)),
             lock => lock,
