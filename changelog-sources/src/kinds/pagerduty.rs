@@ -51,6 +51,11 @@ fn read(received: &Received<'_>, _: &Settings) -> Result<Reading, Unreadable> {
         }
     };
     let data = body.pointer("/event/data").unwrap_or(&Value::Null);
+    let is_resolved = text(data, "/status").as_deref() == Some("resolved");
+    if is_resolved && !matches!(kind.as_str(), "incident.resolved" | "incident.reopened") {
+        // Such as the priority that it is given for its post-mortem.
+        return Ok(Reading::ignored("the incident is resolved"));
+    }
     let services = ["/service/summary", "/service/name"];
     Ok(Alert {
         key: required(data, "/id", "the incident")?,
@@ -131,6 +136,9 @@ mod tests {
         low["event"]["data"]["priority"] = json!({ "summary": "P4" });
         let alerts = alerts_of(&KIND, &Settings::default(), &[], &low.to_string());
         assert_eq!(alerts[0].severity, Some(Severity::Info));
+        let mut later = event("incident.priority_updated", "2026-11-25T11:00:00Z");
+        later["event"]["data"]["status"] = json!("resolved");
+        assert_eq!(ignored(&KIND, &[], &later), ["the incident is resolved"]);
         let note = event("incident.annotated", "2026-11-25T10:01:00Z");
         let reason = "events of the type incident.annotated move no incident";
         assert_eq!(ignored(&KIND, &[], &note), [reason]);
