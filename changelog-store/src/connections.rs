@@ -46,6 +46,10 @@ UPDATE connections
 SET name = $3, name_folded = $4, address = $5, target = $6, filter = $7
 WHERE organization_id = $1 AND id = $2";
 
+/// What another receiver calls the messages that it was sent.
+const FORGET_MESSAGES: &str =
+    "DELETE FROM receiver_messages WHERE organization_id = $1 AND connection_id = $2";
+
 const UPDATE_TARGET: &str = "
 UPDATE connections SET target = $3 WHERE organization_id = $1 AND id = $2";
 
@@ -352,6 +356,14 @@ impl Tx {
                 .bind(after.filter_json()?)
         );
         or_conflict(updated)?;
+        if before.address != after.address {
+            execute!(
+                self,
+                sqlx::query(FORGET_MESSAGES)
+                    .bind(tenant.uuid())
+                    .bind(after.id.0)
+            )?;
+        }
         let mut changes = difference(&before.shown(), &after.shown());
         if before.target != after.target && !changes.contains_key("address") {
             // What they were and are is not recorded.

@@ -13,6 +13,7 @@ use super::{Connection, TIMEOUT, allow_receivers, connect_as, text};
 on_both!(
     a_bot_edits_its_messages_also_in_a_burst,
     an_old_event_does_not_replace_a_later_one,
+    another_receiver_keeps_what_is_there,
 );
 
 /// Connects a receiver with a token.
@@ -114,4 +115,35 @@ async fn an_old_event_does_not_replace_a_later_one(mut app: TestApp) {
     app.admin(&["integration", "replay", &text(&completed["id"])]);
     tokio::time::sleep(Duration::from_millis(1_500)).await;
     assert!(grafana.all().is_empty(), "it is there again");
+}
+
+async fn another_receiver_keeps_what_is_there(mut app: TestApp) {
+    allow_receivers(&mut app).await;
+    let (first, second) = (Receiver::start().await, Receiver::start().await);
+    let (before, after) = (Grafana::serve(&first), Grafana::serve(&second));
+    let connection = connect_with_token(&app, "grafana", &first, "glsa_test", &[]);
+    let key = app.key();
+    let body = json!({ "title": "Deploy", "status": "in_progress", "risk_level": "high" });
+    let id = key.create("/api/changes", body).await;
+    wait_until(&app, || before.all().len() == 1).await;
+    // Others have written one there that has the same number.
+    let foreign = json!({ "text": "Of others", "time": 1, "tags": [] });
+    let request = reqwest::Client::new().post(format!("{}/api/annotations", second.base()));
+    let request = request.header("authorization", "Bearer glsa_test");
+    let written = request.json(&foreign).send().await.expect("an answer");
+    assert_eq!(written.status(), 200);
+    let foreign = after.all();
+    assert_eq!(foreign.keys().next(), before.all().keys().next());
+    let page = format!("/settings/integrations/{}", connection.id);
+    let second_url = second.base();
+    let events = ["change.created", "change.status_changed"];
+    let mut fields = vec![("name", "grafana"), ("url", &second_url)];
+    fields.extend(events.map(|event| ("events", event)));
+    app.browser().await.submit(&page, &fields).await;
+    let body = json!({ "status": "completed" });
+    key.update(&format!("/api/changes/{id}"), body).await;
+    wait_until(&app, || after.all().len() == 2).await;
+    for (number, annotation) in foreign {
+        assert_eq!(after.all()[&number], annotation);
+    }
 }
