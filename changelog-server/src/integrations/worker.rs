@@ -5,6 +5,7 @@
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use changelog_core::{ConnectionId, Timestamp};
@@ -359,10 +360,15 @@ impl Sender {
             }
         }
         let dashboard = self.app.url();
+        // Whether the receiver has asked for a pause: what has not begun by then waits.
+        let must_pause = AtomicBool::new(false);
         let results: Vec<(Vec<Claim>, Timestamp, Option<Attempt>)> = stream::iter(messages)
             .map(|claims| async {
                 let at = self.now();
-                if *self.stop.borrow() || started.elapsed() > MAX_WAIT_OF_CLAIM {
+                if *self.stop.borrow()
+                    || started.elapsed() > MAX_WAIT_OF_CLAIM
+                    || must_pause.load(Ordering::Relaxed)
+                {
                     return (claims, at, None);
                 }
                 let (first, rest) = claims.split_first().expect("each has a claim");
@@ -382,6 +388,9 @@ impl Sender {
                 } else {
                     senders::send(http, &connection.kind, &message).await
                 };
+                if matches!(attempt.verdict, Verdict::Retry { after: Some(_), .. }) {
+                    must_pause.store(true, Ordering::Relaxed);
+                }
                 let metrics = &self.app.metrics;
                 metrics.count_delivery(connection.kind.as_str(), attempt.verdict.outcome());
                 (claims, at, Some(attempt))
@@ -401,6 +410,11 @@ impl Sender {
             let results = claims.iter();
             sent.finished
                 .extend(results.map(|claim| result(claim, *at, attempt, random)));
+        }
+        if must_pause.into_inner() {
+            // Whatever it has accepted before: the next one is tried after the pause, and if it
+            // is accepted, those that were not are due.
+            sent.health.works = Some(false);
         }
         sent
     }

@@ -1,5 +1,7 @@
 //! Receivers that fail, refuse and ask for pauses.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use changelog_tests::receivers::{Answer, Received, Receiver, webhook};
@@ -10,6 +12,7 @@ use super::{TIMEOUT, allow_receivers, connect, text};
 
 on_both!(
     ten_attempts_follow_the_schedule,
+    a_limit_of_the_receiver_costs_no_attempts,
     a_receiver_that_is_gone_is_disabled,
     pauses_are_kept,
     what_never_succeeds_is_set_aside,
@@ -29,6 +32,51 @@ const DELAYS: [u64; 9] = [
     20 * 3_600,
     24 * 3_600,
 ];
+
+/// How many messages a receiver with a limit takes between two pauses.
+const TAKEN: usize = 5;
+
+async fn a_limit_of_the_receiver_costs_no_attempts(mut app: TestApp) {
+    allow_receivers(&mut app).await;
+    let receiver = Receiver::start().await;
+    let (room, rounds) = (Arc::new(AtomicUsize::new(0)), AtomicUsize::new(0));
+    let left = Arc::clone(&room);
+    receiver.answer_by(move |_| {
+        let taken = left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1));
+        taken.map_or(Answer::too_many_requests("20"), |_| Answer::ok())
+    });
+    let hook = connect(&app, "hook", &receiver);
+    for number in 0..8 * TAKEN {
+        app.key().change(&format!("Deploy {number}")).await;
+    }
+    let delivered = || TAKEN * rounds.load(Ordering::SeqCst) - room.load(Ordering::SeqCst);
+    // The first pause, and as many as the receiver needs for all of them.
+    for pause in 0..=8 {
+        let deadline = Instant::now() + TIMEOUT;
+        while delivered() < TAKEN * pause {
+            assert!(
+                Instant::now() < deadline,
+                "pause {pause}: {} sent",
+                delivered()
+            );
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        rounds.fetch_add(1, Ordering::SeqCst);
+        room.store(TAKEN, Ordering::SeqCst);
+        app.clock.advance(Duration::from_secs(21));
+    }
+    let attempts = hook.deliveries(&app);
+    let most = attempts
+        .iter()
+        .filter_map(|one| one["attempts"].as_i64())
+        .max();
+    assert!(most <= Some(4), "{most:?} attempts for one");
+    assert!(
+        receiver.count() < 8 * TAKEN * 3,
+        "{} requests",
+        receiver.count()
+    );
+}
 
 async fn ten_attempts_follow_the_schedule(mut app: TestApp) {
     allow_receivers(&mut app).await;
