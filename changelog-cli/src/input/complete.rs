@@ -6,6 +6,7 @@
 //! would disturb the prompt.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;
 use std::os::unix::process::CommandExt;
@@ -20,7 +21,7 @@ use changelog_core::text::printable;
 use changelog_core::{IncidentStatus, Status};
 use clap::ValueEnum;
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
-use clap_complete::env::CompleteEnv;
+use clap_complete::env::{CompleteEnv, Shells};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 
@@ -114,7 +115,7 @@ pub(crate) fn run_if_requested(command: fn() -> clap::Command) -> Option<ExitCod
         return Some(ExitCode::SUCCESS);
     }
     let shell = std::env::var_os(COMPLETE_VARIABLE)?;
-    if shell.is_empty() || shell == "0" {
+    if !is_request(&shell, std::env::args_os().nth(1).as_deref()) {
         return None;
     }
     silence_warnings();
@@ -125,6 +126,20 @@ pub(crate) fn run_if_requested(command: fn() -> clap::Command) -> Option<ExitCod
         .completer("chlog")
         .try_complete(std::env::args_os(), folder.as_deref());
     Some(ExitCode::SUCCESS)
+}
+
+/// Returns whether a process was started by a shell's script, or to print that script. The
+/// variable alone does not say so: it may be of another program, and what is wrapped must
+/// run.
+fn is_request(shell: &OsStr, first_argument: Option<&OsStr>) -> bool {
+    match first_argument {
+        // Scripts pass the line to complete after it; no command line begins with it.
+        Some(argument) => argument == "--" && !shell.is_empty() && shell != "0",
+        None => {
+            let name = Path::new(shell).file_stem().and_then(OsStr::to_str);
+            name.is_some_and(|name| Shells::builtins().completer(name).is_some())
+        }
+    }
 }
 
 /// Returns the candidates within [`COMPLETION_TIMEOUT`].
@@ -376,6 +391,25 @@ mod tests {
                 (url, profile),
                 "{line}"
             );
+        }
+    }
+
+    #[test]
+    fn only_scripts_of_shells_request_completions() {
+        for (shell, first, expected) in [
+            ("bash", Some("--"), true),
+            ("bash", None, true),
+            ("/usr/bin/zsh", None, true),
+            ("bash", Some("run"), false),
+            ("yes", Some("run"), false),
+            ("yes", None, false),
+            ("1", Some("terraform"), false),
+            ("0", Some("--"), false),
+            ("", Some("--"), false),
+            ("", None, false),
+        ] {
+            let found = is_request(OsStr::new(shell), first.map(OsStr::new));
+            assert_eq!(found, expected, "{shell} {first:?}");
         }
     }
 

@@ -14,6 +14,7 @@ on_one!(
     names_are_cached_for_a_while,
     names_of_a_profile_are_fetched_with_its_key,
     completion_errors_are_silent,
+    a_variable_of_another_program_does_not_replace_a_command,
     bash_completes_after_an_equals_sign_and_the_command_to_run;
     process:
     a_hanging_or_dead_service_does_not_delay_completion,
@@ -221,6 +222,18 @@ async fn completion_errors_are_silent(app: TestApp) {
             ChlogOutput::of(app.chlog().env("COMPLETE", value).arg("--version")).succeeds();
         assert!(output.stdout.starts_with("chlog "), "{}", output.stdout);
     }
+}
+
+async fn a_variable_of_another_program_does_not_replace_a_command(app: TestApp) {
+    for value in ["yes", "1", "bash"] {
+        let mut command = app.chlog();
+        command.env("COMPLETE", value);
+        let output = ChlogOutput::of(command.args(["run", "--", "echo", "DEPLOYED"])).succeeds();
+        assert_eq!(output.stdout, "DEPLOYED\n", "{value}");
+    }
+    let mut command = app.chlog();
+    let script = ChlogOutput::of(command.env("COMPLETE", "/bin/bash")).succeeds();
+    assert!(script.stdout.contains("_clap_complete_chlog"));
 }
 
 /// Completes a line with the script in a real bash, as Tab does.
