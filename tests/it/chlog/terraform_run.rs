@@ -17,6 +17,7 @@ on_one!(
     real_runs_send_no_secrets,
     a_run_ends_as_terraform_does,
     a_run_asks_for_confirmation,
+    a_run_does_with_arguments_of_the_environment_what_terraform_does,
     an_interrupt_reaches_terraform,
     a_saved_plan_is_one_change,
     a_plan_as_json_is_one_change,
@@ -276,6 +277,44 @@ async fn a_run_asks_for_confirmation(app: TestApp) {
     );
     // The plans created no changes.
     assert_eq!(count(&app).await, 2);
+}
+
+async fn a_run_does_with_arguments_of_the_environment_what_terraform_does(app: TestApp) {
+    let Some(module) = Module::initialized(&app, "environment", VALID_MODULE) else {
+        return;
+    };
+    let apply = "chlog terraform run -- apply";
+    // The plan that stands for the apply is no plan of the user.
+    let variables = [
+        ("TF_CLI_ARGS_plan", "-destroy -detailed-exitcode -out=mine"),
+        ("TF_CLI_ARGS_show", "-no-such-flag"),
+        ("TF_CLI_ARGS", "-input=false"),
+    ];
+    let script = format!("{apply} -auto-approve");
+    module.shell(&script, &variables, "").succeeds();
+    assert_eq!(newest(&app).await["title"], "terraform apply: 1 added");
+    let variables = [
+        ("TF_CLI_ARGS_apply", "-auto-approve -var 'word=two words'"),
+        ("TF_CLI_ARGS_plan", "-destroy"),
+    ];
+    module.shell(apply, &variables, "").succeeds();
+    assert_eq!(newest(&app).await["title"], "terraform apply: 1 changed");
+    let state = fs::read_to_string(module.folder.join("terraform.tfstate")).expect("a state");
+    assert_contains(&state, "two words");
+    assert_eq!(count(&app).await, 2);
+    // Terraform refuses the flags of a plan.
+    let script = format!("{apply} -auto-approve -detailed-exitcode -var word=three");
+    let output = module.shell(&script, &[], "").exits_with(1);
+    output.says("-detailed-exitcode");
+    assert_eq!(count(&app).await, 2);
+    let variables = [("TF_CLI_ARGS_destroy", "-auto-approve")];
+    module
+        .shell("chlog terraform run -- destroy", &variables, "")
+        .succeeds();
+    assert_eq!(
+        newest(&app).await["title"],
+        "terraform destroy: 1 destroyed"
+    );
 }
 
 /// A resource that interrupts the process group, as a terminal does.

@@ -2,6 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
+use std::process::Command;
 
 use super::secrets;
 
@@ -38,6 +39,12 @@ const APPLY_FLAGS: [&str; 9] = [
 ];
 /// The flags of `apply` that `plan` does not have.
 const APPLY_ONLY_FLAGS: [&str; 3] = ["auto-approve", "backup", "state-out"];
+/// The flags of `plan` that `apply` refuses.
+const PLAN_ONLY_FLAGS: [&str; 3] = ["detailed-exitcode", "generate-config-out", "out"];
+/// The variable with arguments that Terraform adds to each command; with the name of a
+/// command after it, to that one.
+const ARGUMENTS_VARIABLE: &str = "TF_CLI_ARGS";
+
 /// A flag and its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Flag {
@@ -54,13 +61,16 @@ pub(super) struct CommandLine {
     pub(super) command: String,
     /// The arguments after the subcommand.
     pub(super) rest: Vec<OsString>,
+    /// The flags, also those that Terraform adds from the environment, before the others.
     flags: Vec<Flag>,
-    /// The arguments that are neither flags nor values: a saved plan.
+    /// The arguments that are neither flags nor values, also of the environment: a saved
+    /// plan.
     pub(super) positional: Vec<OsString>,
 }
 
 impl CommandLine {
-    pub(super) fn parse(arguments: &[OsString]) -> Self {
+    /// Parses the arguments of Terraform; `variable` reads the environment.
+    pub(super) fn parse(arguments: &[OsString], variable: impl Fn(&str) -> Option<String>) -> Self {
         let is_flag = |word: &OsString| word.to_string_lossy().starts_with('-');
         let at = arguments.iter().take_while(|word| is_flag(word)).count();
         let (global, behind) = arguments.split_at(at);
@@ -73,7 +83,15 @@ impl CommandLine {
         };
         call.command = command.to_string_lossy().into_owned();
         call.rest = rest.to_vec();
-        let mut words = rest.iter();
+        // In the order in which Terraform adds them.
+        let added = [arguments_variable(&call.command), ARGUMENTS_VARIABLE.into()];
+        let added: Vec<OsString> = added
+            .iter()
+            .filter_map(|name| shlex::split(&variable(name)?))
+            .flatten()
+            .map(Into::into)
+            .collect();
+        let mut words = added.iter().chain(rest);
         while let Some(word) = words.next() {
             if !is_flag(word) {
                 call.positional.push(word.clone());
@@ -99,8 +117,7 @@ impl CommandLine {
         folders.next()?.value.map(PathBuf::from)
     }
 
-    /// Returns whether a switch is on, here or in the arguments that Terraform adds
-    /// from the environment; the command line takes precedence.
+    /// Returns whether a switch is on.
     pub(super) fn has(&self, name: &str) -> bool {
         let last = self.last(name);
         last.is_some_and(|flag| flag.value.as_deref().is_none_or(is_true))
@@ -119,9 +136,14 @@ impl CommandLine {
 
     /// Returns the last flag with a name.
     fn last(&self, name: &str) -> Option<Flag> {
-        let mut flags = self.added();
-        flags.extend_from_slice(&self.flags);
-        flags.into_iter().rfind(|flag| flag.name == name)
+        let mut flags = self.flags.iter();
+        flags.rfind(|flag| flag.name == name).cloned()
+    }
+
+    /// Returns whether there are flags that only `plan` has.
+    pub(super) fn has_plan_only(&self) -> bool {
+        let mut flags = self.flags.iter();
+        flags.any(|flag| PLAN_ONLY_FLAGS.contains(&flag.name.as_str()))
     }
 
     /// Returns the arguments for planning what is to be applied.
@@ -147,22 +169,18 @@ impl CommandLine {
             .flat_map(|(_, value)| secrets::pieces(value))
             .collect()
     }
+}
 
-    /// Returns the flags in `TF_CLI_ARGS` and `TF_CLI_ARGS_command`.
-    fn added(&self) -> Vec<Flag> {
-        let own = format!("TF_CLI_ARGS_{}", self.command);
-        ["TF_CLI_ARGS", &own]
-            .iter()
-            .filter_map(|name| std::env::var(name).ok())
-            .flat_map(|words| {
-                let words = words.split_whitespace();
-                words
-                    .filter(|word| word.starts_with('-'))
-                    .map(|word| Flag::read(OsStr::new(word)))
-                    .collect::<Vec<_>>()
-            })
-            .collect()
-    }
+/// Keeps Terraform from adding arguments of the environment to a command that the user did
+/// not call.
+pub(super) fn without_added(command: &mut Command, name: &str) {
+    command.env_remove(ARGUMENTS_VARIABLE);
+    command.env_remove(arguments_variable(name));
+}
+
+/// Returns the name of the variable with the arguments of a command.
+fn arguments_variable(command: &str) -> String {
+    format!("{ARGUMENTS_VARIABLE}_{command}")
 }
 
 impl Flag {
@@ -191,7 +209,7 @@ mod tests {
 
     fn call(line: &str) -> CommandLine {
         let words: Vec<OsString> = line.split_whitespace().map(Into::into).collect();
-        CommandLine::parse(&words)
+        CommandLine::parse(&words, |_| None)
     }
 
     fn joined(words: &[OsString]) -> String {
@@ -201,25 +219,53 @@ mod tests {
 
     #[test]
     fn a_command_line_is_parsed() {
-        let call = call(
+        let line = call(
             "-chdir=infra apply -auto-approve -var a=hunter2 --lock-timeout=5s -parallelism 3 \
              -target module.x -lock=false tfplan",
         );
-        assert_eq!(call.command, "apply");
-        assert_eq!(call.chdir(), Some(PathBuf::from("infra")));
-        assert_eq!(call.positional, ["tfplan"]);
-        assert!(call.has("auto-approve") && !call.has("json") && call.has_disabled("lock"));
-        assert_eq!(call.secrets(), ["hunter2"]);
+        assert_eq!(line.command, "apply");
+        assert_eq!(line.chdir(), Some(PathBuf::from("infra")));
+        assert_eq!(line.positional, ["tfplan"]);
+        assert!(line.has("auto-approve") && !line.has("json") && line.has_disabled("lock"));
+        assert_eq!(line.secrets(), ["hunter2"]);
         assert_eq!(
-            joined(&call.to_plan()),
+            joined(&line.to_plan()),
             "-var a=hunter2 --lock-timeout=5s -parallelism 3 -target module.x -lock=false"
         );
         assert_eq!(
-            joined(&call.to_apply()),
+            joined(&line.to_apply()),
             "--lock-timeout=5s -parallelism 3 -lock=false"
         );
-        let off = CommandLine::parse(&["apply".into(), "-auto-approve=false".into()]);
+        let off = call("apply -auto-approve=false");
         assert!(!off.has("auto-approve"));
-        assert_eq!(CommandLine::parse(&[]), CommandLine::default());
+        assert_eq!(CommandLine::parse(&[], |_| None), CommandLine::default());
+    }
+
+    #[test]
+    fn arguments_of_the_environment_are_those_of_the_command() {
+        let variable = |name: &str| match name {
+            "TF_CLI_ARGS" => Some("-input=false -lock=false".to_owned()),
+            "TF_CLI_ARGS_apply" => {
+                Some("-auto-approve -backup old -var 'a=one two' -lock=true".to_owned())
+            }
+            "TF_CLI_ARGS_plan" => Some("-destroy -detailed-exitcode".to_owned()),
+            _ => None,
+        };
+        let words = ["apply", "-parallelism=3"].map(OsString::from);
+        let apply = CommandLine::parse(&words, variable);
+        assert!(apply.has("auto-approve") && apply.has_disabled("lock"));
+        assert!(!apply.has("destroy") && !apply.has_plan_only());
+        assert_eq!(
+            joined(&apply.to_plan()),
+            "-var a=one two -lock=true -input=false -lock=false -parallelism=3"
+        );
+        assert_eq!(
+            joined(&apply.to_apply()),
+            "-backup old -lock=true -lock=false -parallelism=3"
+        );
+        assert_eq!(joined(&apply.rest), "-parallelism=3");
+        assert_eq!(apply.secrets(), ["one two"]);
+        let plan = CommandLine::parse(&["plan".into()], variable);
+        assert!(plan.has("destroy") && plan.has_plan_only());
     }
 }

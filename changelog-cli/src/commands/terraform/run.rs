@@ -18,7 +18,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::change::{Recorded, add_context, new_draft, record, terraform_directory};
-use super::command_line::CommandLine;
+use super::command_line::{CommandLine, without_added};
 use super::events::{follow, print_on_terminal, print_unchanged};
 use super::flags::Flags;
 use super::signals::{ignore_signals, until_interrupted};
@@ -81,7 +81,7 @@ pub(super) async fn run(
     };
     let terraform = Terraform {
         program,
-        line: CommandLine::parse(arguments),
+        line: CommandLine::parse(arguments, |name| std::env::var(name).ok()),
     };
     ignore_signals();
     let finished = terraform.run().await?;
@@ -148,6 +148,10 @@ impl Terraform {
             _ if line.has("help") => Ok(Finished::unrecorded(self.run_unchanged(&as_given).await?)),
             "plan" if line.has("json") => self.plan_as_json(as_given).await,
             "plan" => self.plan().await,
+            // Terraform refuses them; the plan in its place would not.
+            "apply" | "destroy" if line.has_plan_only() => {
+                Ok(Finished::unrecorded(self.run_unchanged(&as_given).await?))
+            }
             "apply" | "destroy" => {
                 let operation = if line.command == "destroy" || line.has("destroy") {
                     Operation::Destroy
@@ -253,14 +257,12 @@ impl Terraform {
         }
         let words = self.plan_arguments(&path, &flags);
         let mut command = self.command(&words);
-        // The arguments for this subcommand are part of the plan.
-        let own = format!("TF_CLI_ARGS_{}", self.line.command);
-        if let Some(words) = std::env::var_os(&own) {
-            command.env("TF_CLI_ARGS_plan", words);
-        }
+        // Those of this subcommand are among the flags.
+        without_added(&mut command, "plan");
         let began = Instant::now();
         let status = wait(command).await?;
-        if !status.success() && is_approved {
+        let is_planned = is_planned(status);
+        if !is_planned && is_approved {
             return Ok(Finished {
                 status,
                 summary: Some(Summary {
@@ -273,7 +275,7 @@ impl Terraform {
                 fingerprint: None,
             });
         }
-        if !status.success() {
+        if !is_planned {
             note("no changes, so nothing was recorded");
             return Ok(Finished::unrecorded(status));
         }
@@ -295,7 +297,7 @@ impl Terraform {
         }
         words.push(path.into());
         let mut command = self.command(&words);
-        command.env_remove("TF_CLI_ARGS_apply");
+        without_added(&mut command, "apply");
         follow_command(command, operation, print_on_terminal).await
     }
 
@@ -304,6 +306,7 @@ impl Terraform {
         let mut words = self.line.global.clone();
         words.extend(["show".into(), "-json".into(), plan.to_owned()]);
         let mut command = self.command(&words);
+        without_added(&mut command, "show");
         command.stdin(Stdio::null()).stderr(Stdio::null());
         command.stdout(Stdio::piped());
         let read = move || {
