@@ -10,7 +10,6 @@ use crate::base::prompting::is_interactive;
 use crate::base::time::{self, TimeArg};
 use crate::environment::app::{App, within_spool_time};
 use crate::environment::context::{Context, ContextArgs};
-use crate::environment::last_change;
 use crate::input::flags::{ChangeFields, ProgressFlags, title_help};
 use crate::input::message::prompts;
 use crate::input::message::saved::SavedText;
@@ -117,11 +116,6 @@ pub(crate) async fn run(app: &mut App, args: LogArgs) -> Outcome {
         Origin::Typed(_) | Origin::Piped | Origin::Given => {}
     }
     let submitted = submitted?;
-    match &submitted {
-        Submitted::Created(created) => last_change::remember(app, &created.id),
-        Submitted::Queued(queued) => last_change::remember(app, &queued.id),
-        Submitted::Checked(_) => {}
-    }
     let id = match &submitted {
         Submitted::Created(created) => Some(created.id),
         _ => None,

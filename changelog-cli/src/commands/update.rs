@@ -13,7 +13,6 @@ use crate::base::failure::{Failure, Outcome};
 use crate::base::text::one_line;
 use crate::base::time::{self, TimeArg};
 use crate::environment::app::App;
-use crate::environment::last_change;
 use crate::input::change_ref::ChangeRef;
 use crate::input::complete;
 use crate::input::flags::{ChangeFields, ProgressFlags, title_help};
@@ -242,16 +241,12 @@ async fn send(app: &mut App, id: ChangeId, update: Update, web: WebArgs) -> Outc
 fn print(app: &mut App, updated: Updated, web: WebArgs) -> Outcome {
     match updated {
         Updated::Done(change) => {
-            last_change::remember(app, &change.id);
             let url = web::url(app, change.id)?;
             app.output
                 .record(&*change, |change| format!("{}\n{url}", line(change)))?;
             web.open(app, change.id)
         }
-        Updated::Queued(queued) => {
-            last_change::remember(app, &queued.id);
-            queued.print(&mut app.output)
-        }
+        Updated::Queued(queued) => queued.print(&mut app.output),
     }
 }
 

@@ -168,10 +168,8 @@ impl RunRecorder {
         };
         let updated = match created {
             Ok(id) => {
+                last_change::remember(app, &id);
                 let sent = within_spool_time(update.clone().send(&client, id)).await;
-                if sent.is_ok() {
-                    last_change::remember(app, &id);
-                }
                 sent.map(|_| ())
             }
             Err(failure) => Err(failure),

@@ -19,6 +19,7 @@ use crate::base::text::one_line;
 use crate::base::time;
 use crate::environment::app::{App, within_spool_time};
 use crate::environment::context;
+use crate::environment::last_change;
 use crate::input::web;
 
 /// The flags for how a change is recorded.
@@ -90,6 +91,7 @@ pub(crate) async fn create(
         return match created {
             Ok(created) => {
                 owner.remember(created.organization_id);
+                last_change::remember(app, &created.id);
                 Ok(Submitted::Created(created))
             }
             Err(failure) if failure.is_transient() => Err(failure.with_exit(Exit::Unavailable)),
@@ -101,6 +103,7 @@ pub(crate) async fn create(
     let failure = match within_spool_time(creating).await {
         Ok(created) => {
             owner.remember(created.organization_id);
+            last_change::remember(app, &created.id);
             return Ok(Submitted::Created(created));
         }
         Err(failure) if failure.is_kept() => failure,
@@ -140,7 +143,10 @@ pub(crate) async fn update(app: &App, id: ChangeId, update: Update) -> Outcome<U
             let client = app.quick_client()?;
             let sending = Box::pin(update.clone().send(&client, id));
             match within_spool_time(sending).await {
-                Ok(change) => return Ok(Updated::Done(Box::new(change))),
+                Ok(change) => {
+                    last_change::remember(app, &change.id);
+                    return Ok(Updated::Done(Box::new(change)));
+                }
                 Err(failure) if failure.is_kept() => (id, failure),
                 Err(failure) => return Err(failure),
             }
@@ -179,6 +185,7 @@ pub(crate) fn keep(app: &App, mut entry: SpoolEntry, failure: Failure) -> Outcom
         }
     };
     let mut queued = Queued::new(&entry, folder::id_of(&path));
+    last_change::remember(app, &queued.id);
     let path = path.display();
     if failure.cause == Cause::Unauthorized {
         let mut failure = failure.line(format!(

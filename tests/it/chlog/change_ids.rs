@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use portable_pty::CommandBuilder;
 use serde_json::json;
 
+use super::terraform::fixture;
 use crate::chlog::run::{run_on_terminal, set_terminal_environment};
 use crate::chlog::{ChlogOutput, chlog};
 use changelog_tests::{TestApp, assert_contains, assert_lacks, on_one, programs, text};
@@ -12,6 +13,7 @@ use changelog_tests::{TestApp, assert_contains, assert_lacks, on_one, programs, 
 on_one!(
     an_id_may_be_shortened,
     the_last_change_has_a_name,
+    the_last_change_may_be_of_a_command_or_of_terraform,
     a_change_is_chosen_on_a_terminal,
     a_queued_change_has_the_same_names,
     the_page_of_a_change_is_printed_and_opened,
@@ -73,6 +75,36 @@ async fn the_last_change_has_a_name(app: TestApp) {
     let mut command = app.chlog();
     command.env("CHLOG_API_KEY", &other.key);
     ChlogOutput::of(command.args(["show", "@last"])).exits_with(3);
+}
+
+async fn the_last_change_may_be_of_a_command_or_of_terraform(app: TestApp) {
+    let id = |output: ChlogOutput| output.succeeds().stdout.trim().to_owned();
+    let logged = id(chlog(&app, "log 'First change' --format ids"));
+    let mut command = app.chlog();
+    command.args(["terraform", "--format", "ids"]);
+    let run = id(ChlogOutput::of(
+        command.write_stdin(fixture("created.ndjson")),
+    ));
+    assert_ne!(run, logged);
+    assert_eq!(id(chlog(&app, "show @last --format ids")), run);
+    // Also if they wait for the server.
+    let offline = |line: &str, input: &[u8]| {
+        let mut command = app.chlog();
+        command.env("CHLOG_URL", "http://127.0.0.1:9");
+        command.args(line.split(' ')).write_stdin(input);
+        ChlogOutput::of(&mut command)
+    };
+    let logged = id(offline("log Second --format ids", b""));
+    let run = id(offline(
+        "terraform --format ids",
+        &fixture("created.ndjson"),
+    ));
+    assert_ne!(run, logged);
+    assert_eq!(id(offline("done @last --format ids", b"")), run);
+    offline("run -- true", b"").succeeds();
+    let command = id(offline("update @last --risk high --format ids", b""));
+    assert!(command != run && command != logged, "{command}");
+    offline("show @last", b"").exits_with(3).says("queued");
 }
 
 async fn a_change_is_chosen_on_a_terminal(app: TestApp) {
