@@ -18,7 +18,7 @@ pub(crate) fn explain(error: &clap::Error, arguments: &[String]) -> Option<Failu
         return None;
     };
     let flag = flag.split([' ', '=']).next().unwrap_or(flag);
-    if command(arguments)? != "log" {
+    if commands(arguments).first()? != "log" {
         return None;
     }
     let all = Cli::command();
@@ -57,9 +57,7 @@ pub(crate) fn refuse_command_as_title(title: &str) -> Outcome {
 /// Returns whether a command line is `chlog terraform` at the end of a pipe. Its
 /// subcommands are not: they fail before Terraform runs.
 pub(crate) fn reads_terraform(arguments: &[String]) -> bool {
-    let mut words = arguments.iter().map(String::as_str);
-    command(arguments) == Some("terraform")
-        && !words.any(|word| matches!(word, "run" | "plan" | "help"))
+    commands(arguments) == ["terraform"]
 }
 
 /// Parses a command line without its invalid arguments; warns of each.
@@ -104,9 +102,11 @@ pub(crate) fn parse_without_invalid_values(
         .collect();
     let own = words.iter().take_while(|word| *word != "--");
     let own: Vec<&str> = own.map(String::as_str).collect();
-    let runs = match command(&words)? {
-        "run" => !own.contains(&"--require-log"),
-        "terraform" => own.contains(&"run") && !own.contains(&"--strict"),
+    let path = commands(&words);
+    let path: Vec<&str> = path.iter().map(String::as_str).collect();
+    let runs = match path[..] {
+        ["run"] => !own.contains(&"--require-log"),
+        ["terraform", "run"] => !own.contains(&"--strict"),
         _ => false,
     };
     if !runs || !is_value(error) {
@@ -194,19 +194,47 @@ fn remove_invalid(error: &clap::Error, arguments: &mut Vec<OsString>) {
     }
 }
 
-/// Returns the first word that is neither a flag nor the value of one.
-pub(crate) fn command(arguments: &[String]) -> Option<&str> {
+/// Returns the command that a command line names, and its subcommands: the words that are
+/// neither flags nor the values of flags.
+fn commands(arguments: &[String]) -> Vec<String> {
+    let mut root = Cli::command();
+    // Adds the flags that all commands have, and `help`.
+    root.build();
+    let mut found = Vec::new();
+    let mut command = &root;
     let mut words = arguments.iter().skip(1).map(String::as_str);
-    while let Some(word) = words.next() {
-        match word {
-            "--url" | "--profile" | "--format" | "-o" | "--jq" | "--template" | "--columns" => {
+    while let Some(word) = words.next().filter(|word| *word != "--") {
+        if word.starts_with('-') {
+            if has_value_behind(command, word) {
                 let _ = words.next();
             }
-            flag if flag.starts_with('-') => {}
-            command => return Some(command),
+        } else if let Some(inner) = command.find_subcommand(word) {
+            found.push(inner.get_name().to_owned());
+            command = inner;
+        } else if found.is_empty() {
+            break;
         }
     }
-    None
+    found
+}
+
+/// Returns whether the value of a flag is the next word.
+fn has_value_behind(command: &clap::Command, word: &str) -> bool {
+    let needs_value = |arg: &clap::Arg| {
+        let is_optional = arg.get_num_args().is_some_and(|n| n.min_values() == 0);
+        arg.get_action().takes_values() && !is_optional
+    };
+    let mut known = command.get_arguments();
+    match word.strip_prefix("--") {
+        Some(name) => known.any(|arg| arg.get_long() == Some(name) && needs_value(arg)),
+        // Of `-abVALUE`, the first flag with a value has the rest as its value.
+        None => {
+            let mut letters = word.chars().skip(1);
+            let known: Vec<&clap::Arg> = known.filter(|arg| needs_value(arg)).collect();
+            let is_valued = |letter| known.iter().any(|arg| arg.get_short() == Some(letter));
+            letters.any(is_valued) && letters.next().is_none()
+        }
+    }
 }
 
 #[cfg(test)]
@@ -283,8 +311,25 @@ mod tests {
                 "{words:?}: {cli}"
             );
         }
-        let words = ["chlog", "terraform", "run", "--rsk", "--", "apply"];
-        assert!(!reads_terraform(&words.map(str::to_owned)));
+    }
+
+    #[test]
+    fn a_value_of_a_flag_is_no_command() {
+        for (line, expected) in [
+            ("chlog --cacert ca.pem terraform --rsk high", true),
+            ("chlog -o json terraform --service plan --rsk high", true),
+            ("chlog -ojson --json terraform --title=run --rsk", true),
+            ("chlog terraform -m run --rsk high", true),
+            ("chlog terraform run --rsk -- apply", false),
+            ("chlog terraform --service run plan --rsk", false),
+            ("chlog terraform help --rsk", false),
+            ("chlog --profile terraform list", false),
+            ("chlog lst terraform", false),
+            ("chlog", false),
+        ] {
+            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            assert_eq!(reads_terraform(&words), expected, "{line}");
+        }
     }
 
     #[test]
@@ -298,6 +343,8 @@ mod tests {
             "chlog run --risk  --tag a -- deploy --risk extreme",
             "chlog run --tag a --risk=extreme --link nonsense deploy --risk extreme",
             "chlog --format x run --tag a --ok-codes 1,x -- deploy --risk extreme",
+            "chlog --cacert ca.pem run --tag a --risk extreme -- deploy --risk extreme",
+            "chlog -v --template run run --tag a --risk extreme -- deploy --risk extreme",
         ] {
             let cli = read(line).unwrap();
             assert!(

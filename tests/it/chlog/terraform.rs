@@ -238,6 +238,7 @@ async fn input_is_read_to_its_end(app: TestApp) {
         &["--nonsense", "--title", "Valid"][..],
         &["--title", "Valid", "--risk", "extreme"],
         &["--rsk", "high", "--title", "Valid"],
+        &["--rsk", "high", "--title", "Valid", "--tag", "plan"],
         &["--plan", "/nowhere", "--title", "Valid"],
         &["--tag", "", "--title", "Valid"],
         &["--title", "Valid", "--link", "a=ftp://nowhere"],
