@@ -20,6 +20,9 @@ pub struct Alert {
     pub key: String,
     /// When it reached this state. A state never undoes a later one.
     pub at: Timestamp,
+    /// When the sender told so, if it tells the present state again and again: it may then be in
+    /// this state although it has reached it before another one.
+    pub told_at: Option<Timestamp>,
     /// Whether it fires; otherwise it is resolved.
     pub is_firing: bool,
     /// What is wrong, in one line, as a person would write it.
@@ -207,6 +210,7 @@ mod tests {
         let alert = |title: &str, url: &str| Alert {
             key: String::new(),
             at: Timestamp::EPOCH,
+            told_at: None,
             is_firing: true,
             title: title.to_owned(),
             severity: None,

@@ -14,6 +14,9 @@ use super::changes::services;
 use crate::app::App;
 use crate::store::{StoreError, StoredAlert, Tx, existing, hash_of};
 
+/// How long a notification may be on its way: one of another state that was told later than that
+/// after the last is no repetition.
+const MAX_DELAY: TimeDelta = TimeDelta::minutes(1);
 /// How long after the end of an incident an alert that fires again opens the same one.
 const REOPENED: TimeDelta = TimeDelta::minutes(10);
 
@@ -49,11 +52,20 @@ pub(super) async fn apply(
 ) -> Result<AppliedAlert, StoreError> {
     let now: Timestamp = app.now().into();
     // A clock that is ahead must not make later states look older.
-    let at = alert.at.min(now);
+    let mut at = alert.at.min(now);
     let key = hash_of(&alert.key);
     let known = tx.alert(&origin.source, &key).await?;
+    if let Some(told_at) = alert.told_at
+        && alert.is_firing
+        && known
+            .as_ref()
+            .is_some_and(|known| is_told_later(alert, known))
+    {
+        // Again, though since before it was resolved.
+        at = at.max(told_at.min(now));
+    }
     let (applied, incident) = match &known {
-        Some(known) if is_older(alert, at, known) => {
+        Some(known) if is_older(alert, at, known) && !is_told_later(alert, known) => {
             return Ok(AppliedAlert::Known(known.incident));
         }
         Some(known) if known.is_firing == alert.is_firing => {
@@ -81,9 +93,10 @@ pub(super) async fn apply(
         incident,
         is_firing: alert.is_firing,
         severity: alert.severity.clone(),
-        last_at: at,
+        last_at: known.map_or(at, |known| known.last_at.max(at)),
+        told_at: alert.told_at.unwrap_or(now),
     };
-    tx.put_alert(&origin.source, &key, &stored, now).await?;
+    tx.put_alert(&origin.source, &key, &stored).await?;
     Ok(applied)
 }
 
@@ -91,6 +104,13 @@ pub(super) async fn apply(
 /// states of one moment the resolved one is the later one.
 fn is_older(alert: &Alert, at: Timestamp, known: &StoredAlert) -> bool {
     at < known.last_at || at == known.last_at && alert.is_firing && !known.is_firing
+}
+
+/// Returns whether another state than the known one was told so much later that it is no repetition
+/// that was delayed on its way.
+fn is_told_later(alert: &Alert, known: &StoredAlert) -> bool {
+    let is_later = |told_at: Timestamp| told_at >= known.told_at.plus(MAX_DELAY);
+    alert.is_firing != known.is_firing && alert.told_at.is_some_and(is_later)
 }
 
 /// Opens an incident; a resolved one for an alert that was resolved before its sender could

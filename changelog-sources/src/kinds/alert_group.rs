@@ -40,6 +40,8 @@ pub(super) fn read(received: &Received<'_>, settings: &Settings) -> Result<Readi
     Ok(Alert {
         key,
         at: last_move(alerts).unwrap_or(received.at),
+        // An alert that was silenced fires in it since before others were resolved.
+        told_at: Some(received.at),
         is_firing,
         title: title(&body, alerts, &labels),
         severity: worst(alerts).or_else(|| labels.severity()),

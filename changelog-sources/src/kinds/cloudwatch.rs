@@ -67,6 +67,7 @@ fn read(received: &Received<'_>, settings: &Settings) -> Result<Reading, Unreada
         url: arn.as_deref().and_then(|arn| console(arn, &name)),
         key: arn.unwrap_or_else(|| format!("{account}/{region}/{name}")),
         at: time(&alarm, "/StateChangeTime").unwrap_or(received.at),
+        told_at: None,
         is_firing,
         title: text(&alarm, "/AlarmDescription").unwrap_or(name),
         severity: labels.severity(),

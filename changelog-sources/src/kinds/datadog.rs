@@ -61,6 +61,7 @@ fn read(received: &Received<'_>, settings: &Settings) -> Result<Reading, Unreada
     Ok(Alert {
         key: key.unwrap_or_else(|| title.clone()),
         at: time(&body, "/date").unwrap_or(received.at),
+        told_at: None,
         is_firing,
         title: without_transition(&title).to_owned(),
         severity: severity(&body, &word),

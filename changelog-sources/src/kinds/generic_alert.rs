@@ -57,6 +57,7 @@ fn alert(
     Ok(Some(Alert {
         key: render("key", &of.key)?.unwrap_or_else(|| title.clone()),
         at: time("at", &of.at)?.unwrap_or(received.at),
+        told_at: None,
         is_firing,
         severity,
         services: render("service", &of.service)?.into_iter().collect(),
@@ -121,6 +122,7 @@ mod tests {
         let expected = Alert {
             key: "7".to_owned(),
             at: "2026-11-20T10:01:00.000Z".parse().unwrap(),
+            told_at: None,
             is_firing: true,
             title: "shop is DOWN".to_owned(),
             severity: Some(Severity::Critical),

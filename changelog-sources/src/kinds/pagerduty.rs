@@ -60,6 +60,7 @@ fn read(received: &Received<'_>, _: &Settings) -> Result<Reading, Unreadable> {
     Ok(Alert {
         key: required(data, "/id", "the incident")?,
         at: time(&body, "/event/occurred_at").unwrap_or(received.at),
+        told_at: None,
         is_firing,
         title: required(data, "/title", "the incident")?,
         severity: severity(data),

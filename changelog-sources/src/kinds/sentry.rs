@@ -75,6 +75,7 @@ fn event_alert(
     Ok(Alert {
         key: issue_key(&id),
         at: time(event, "/datetime").unwrap_or(received.at),
+        told_at: None,
         is_firing: true,
         title: required(event, "/title", "the event")?,
         severity: text(event, "/level").and_then(|level| severity_of(&level)),
@@ -121,6 +122,7 @@ fn metric_alert(
     Ok(Alert {
         key: format!("metric/{}", required(alert, "/id", "the metric alert")?),
         at: at.unwrap_or(received.at),
+        told_at: None,
         is_firing,
         title: title.ok_or_else(|| Unreadable("the metric alert has no name".to_owned()))?,
         severity,
@@ -142,6 +144,7 @@ fn issue(body: &Value, action: &str, received: &Received<'_>) -> Result<Reading,
         key: issue_key(&required(issue, "/id", "the issue")?),
         // The webhook has no time of the resolution.
         at: received.at,
+        told_at: None,
         is_firing: false,
         title: required(issue, "/title", "the issue")?,
         severity: None,

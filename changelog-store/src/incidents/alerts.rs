@@ -19,7 +19,7 @@ DELETE FROM incident_alerts WHERE (organization_id, source_id, key_hash) IN
      ORDER BY updated_at LIMIT 1000)";
 
 const SELECT: &str = "
-SELECT incident_id, is_firing, severity, last_at FROM incident_alerts
+SELECT incident_id, is_firing, severity, last_at, updated_at FROM incident_alerts
 WHERE organization_id = $1 AND source_id = $2 AND key_hash = $3";
 
 const PUT: &str = "
@@ -41,6 +41,8 @@ pub struct StoredAlert {
     pub severity: Option<Severity>,
     /// When it came into this state.
     pub last_at: Timestamp,
+    /// When that was told.
+    pub told_at: Timestamp,
 }
 
 #[derive(FromRow)]
@@ -49,6 +51,7 @@ struct Row {
     is_firing: i64,
     severity: Option<String>,
     last_at: i64,
+    updated_at: i64,
 }
 
 impl Tx {
@@ -68,6 +71,7 @@ impl Tx {
             is_firing: row.is_firing != 0,
             severity: row.severity.and_then(|word| word.parse().ok()),
             last_at: Timestamp::from_millis(row.last_at),
+            told_at: Timestamp::from_millis(row.updated_at),
         }))
     }
 
@@ -77,7 +81,6 @@ impl Tx {
         source: &Source,
         key: &[u8],
         alert: &StoredAlert,
-        now: Timestamp,
     ) -> Result<(), StoreError> {
         execute!(
             self,
@@ -89,7 +92,7 @@ impl Tx {
                 .bind(i64::from(alert.is_firing))
                 .bind(alert.severity.as_ref().map(Severity::as_str))
                 .bind(alert.last_at.millis())
-                .bind(now.millis())
+                .bind(alert.told_at.millis())
         )?;
         Ok(())
     }

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 on_both!(
     a_group_of_alerts_is_one_incident,
+    what_a_group_tells_later_is_so,
     suspects_are_those_of_around_and_follow_late_changes,
     people_have_the_last_word,
     an_alert_brings_its_suspects_to_a_chat,
@@ -134,6 +135,31 @@ async fn a_group_of_alerts_is_one_incident(app: TestApp) {
     let actions = each(&log["items"], "action");
     assert_eq!(actions.len(), 6, "{log:#}");
     assert_eq!(log["items"][0]["actor_name"], "Source: Alerts");
+}
+
+/// An alert that was silenced, or that Prometheus could not report, fires since before the group
+/// was resolved.
+async fn what_a_group_tells_later_is_so(app: TestApp) {
+    let source = app.source("alertmanager", "Alerts", None);
+    let (first, end) = (ago(20), ago(1));
+    for (minutes, ends, outcome, status) in [
+        (0, None, "changed", "open"),
+        (0, Some(&*end), "updated", "resolved"),
+        // Delayed on its way.
+        (0, None, "duplicate", "resolved"),
+        (2, None, "updated", "open"),
+        (2, None, "duplicate", "open"),
+        (2, Some(&*end), "updated", "resolved"),
+        (30, None, "changed", "open"),
+    ] {
+        app.clock.advance(Duration::from_mins(minutes));
+        let body = notification("checkout", &first, ends);
+        source.send(&body).await.is(202);
+        assert_eq!(source.outcomes().await.pop().as_deref(), Some(outcome));
+        let all = incidents(&app).await;
+        assert_eq!(all[0]["status"], status, "{outcome}");
+        assert_eq!(all.len(), if minutes == 30 { 2 } else { 1 });
+    }
 }
 
 async fn suspects_are_those_of_around_and_follow_late_changes(app: TestApp) {
