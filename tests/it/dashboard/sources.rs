@@ -14,6 +14,7 @@ on_one!(
     forms_are_refused_at_their_fields,
     a_secret_is_removed_only_where_the_sender_needs_none,
     a_form_does_not_replace_what_another_admin_has_saved,
+    a_box_stays_unchecked_when_another_field_is_refused,
     what_was_set_aside_is_replayed_by_other_templates,
     a_source_is_turned_off_renewed_and_deleted,
     notices_are_shown_until_they_are_dismissed,
@@ -209,6 +210,32 @@ async fn a_form_does_not_replace_what_another_admin_has_saved(app: TestApp) {
     refused.is(422);
     assert_contains(&refused.text, "was changed to \u{201c}payments\u{201d}");
     assert_contains(&owner.get(&made.page).await.text, "value=\"payments\"");
+}
+
+async fn a_box_stays_unchecked_when_another_field_is_refused(app: TestApp) {
+    let owner = app.browser().await;
+    let fields = [
+        ("kind", "github"),
+        ("name", "one"),
+        ("secret", SECRET),
+        ("create_missing", "true"),
+    ];
+    let made = make(&app, &owner, &fields).await;
+    let page = owner.get(&made.page).await.text;
+    let shown = between(&page, "name=\"shown\" value=\"", "\"");
+    let of_another = [
+        ("name", "one"),
+        ("service", "payments"),
+        ("create_missing", "true"),
+        ("shown", shown),
+    ];
+    owner.submit(&made.page, &of_another).await;
+    let fields = [("name", "one"), ("service", "ledger"), ("shown", shown)];
+    let refused = owner.post_form(&made.page, &fields).await;
+    refused.is(422);
+    assert_contains(&refused.text, "was changed to \u{201c}payments\u{201d}");
+    let create_missing = between(&refused.text, "id=\"create_missing\"", ">");
+    assert_lacks(create_missing, "checked");
 }
 
 async fn what_was_set_aside_is_replayed_by_other_templates(app: TestApp) {

@@ -11,6 +11,7 @@ use changelog_tests::{TestApp, assert_contains, assert_lacks, in_browser, on_one
 on_one!(
     workloads_are_made_and_deleted_by_admins,
     a_narrowed_workload_refuses_at_once,
+    unchecking_all_boxes_does_not_replace_what_another_admin_has_saved,
     a_change_shows_what_is_verified,
 );
 in_browser!(a_workload_is_made_in_the_browser);
@@ -163,6 +164,40 @@ fn bound(app: &TestApp, issuer: &str) -> String {
     arguments.extend(["--claim", "repository=acme/*", "--allow-insecure-issuer"]);
     let id = app.admin(&arguments)["id"].as_str().map(str::to_owned);
     format!("/settings/workloads/{}", id.expect("an id"))
+}
+
+async fn unchecking_all_boxes_does_not_replace_what_another_admin_has_saved(app: TestApp) {
+    let path = bound(&app, "https://issuer.example.org");
+    let owner = app.browser().await;
+    let audience = app.url();
+    let save = async |shown: &str, environments: &[&'static str]| {
+        let mut fields = vec![
+            ("shown", shown),
+            ("name", "shop"),
+            ("issuer", "https://issuer.example.org"),
+            ("audience", audience.as_str()),
+            ("claims", "repository=acme/*"),
+            ("scopes", "record"),
+        ];
+        fields.extend(environments.iter().map(|word| ("environments", *word)));
+        owner.post_form(&path, &fields).await
+    };
+    let shown = async || {
+        let page = owner.page(&format!("{path}/edit")).await;
+        between(&page, "name=\"shown\" value=\"", "\"").to_owned()
+    };
+    save(&shown().await, &["prod"]).await.is(303);
+    let stale = shown().await;
+    save(&stale, &["staging", "prod"]).await.is(303);
+    let refused = save(&stale, &[]).await;
+    refused.is(422);
+    assert_contains(&refused.text, "id=\"environments-error-1\"");
+    assert_lacks(
+        &refused.text,
+        "name=\"environments\" value=\"prod\" checked",
+    );
+    // Whoever has seen it may uncheck them.
+    save(&shown().await, &[]).await.is(303);
 }
 
 async fn a_change_shows_what_is_verified(app: TestApp) {

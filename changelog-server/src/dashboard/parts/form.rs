@@ -59,6 +59,8 @@ pub(crate) enum FieldKind {
     Links,
     /// A box, which is sent only if it is checked.
     Checkbox,
+    /// Words with a box each, of which those that are checked are sent.
+    Boxes,
     /// A color; it always has a value.
     Color,
     /// A time in the form's zone as browsers send it, or in RFC 3339.
@@ -116,6 +118,12 @@ impl Field {
 
     pub(crate) fn is_checkbox(&self) -> bool {
         matches!(self.kind, FieldKind::Checkbox)
+    }
+
+    /// Whether a form without the field says that it has no value: browsers do not send
+    /// boxes that are not checked.
+    pub(crate) fn is_sent_only_checked(&self) -> bool {
+        matches!(self.kind, FieldKind::Checkbox | FieldKind::Boxes)
     }
 
     /// Returns the words of a choice and the label of the empty one.
@@ -237,15 +245,15 @@ impl Form {
             .any(|(_, value)| value.split(',').any(|given| given.trim() == word))
     }
 
-    /// Joins the values of fields that were sent several times, such as checkboxes, with
-    /// commas.
-    pub(crate) fn join(&mut self, names: &[&str]) {
-        for name in names {
-            let values = self.pairs().filter(|(found, _)| found == name);
+    /// Joins the words of [`FieldKind::Boxes`], of which each is sent by itself, with commas.
+    pub(crate) fn join(&mut self, fields: &[Field]) {
+        let has_boxes = |field: &&Field| matches!(field.kind, FieldKind::Boxes);
+        for field in fields.iter().filter(has_boxes) {
+            let values = self.pairs().filter(|(found, _)| *found == field.name);
             let values: Vec<&str> = values.map(|(_, value)| value).collect();
             if values.len() > 1 {
                 let joined = values.join(",");
-                self.set(name, joined);
+                self.set(field.name, joined);
             }
         }
     }
@@ -416,7 +424,7 @@ impl FieldKind {
             Self::Optional | Self::LongText | Self::Color | Self::Choice { .. } => {
                 json!(text.replace("\r\n", "\n"))
             }
-            Self::List => list::parse(text).into(),
+            Self::List | Self::Boxes => list::parse(text).into(),
             Self::Lines => {
                 let lines = text.lines().map(str::trim);
                 lines.filter(|line| !line.is_empty()).collect()

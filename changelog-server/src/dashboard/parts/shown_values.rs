@@ -3,9 +3,11 @@
 
 use std::fmt::Write;
 
+use changelog_core::list;
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::form::{Field, Form};
+use super::form::{Field, FieldKind, Form};
 use super::format;
 use super::zone::Zone;
 
@@ -28,7 +30,7 @@ impl Form {
 
     /// Returns the form without the fields that have the value that the form showed.
     pub(crate) fn without_unchanged(&self, fields: &[Field]) -> Self {
-        let (zone, mut changed) = (self.zone(), self.clone());
+        let (zone, mut changed) = (self.zone(), self.with_unchecked(fields));
         for field in fields {
             let now = hash(field, self.value(field.name), zone);
             if self.shown(field) == Some(&now) {
@@ -36,6 +38,18 @@ impl Form {
             }
         }
         changed
+    }
+
+    /// Returns the form with boxes that it showed and that were not sent, which says that they
+    /// are not checked.
+    fn with_unchecked(&self, fields: &[Field]) -> Self {
+        let mut form = self.clone();
+        for field in fields.iter().filter(|field| field.is_sent_only_checked()) {
+            if !self.has(field.name) && self.shown(field).is_some() {
+                form.set(field.name, String::new());
+            }
+        }
+        form
     }
 }
 
@@ -76,7 +90,8 @@ impl Form {
                 return false;
             };
             let own = hash(field, self.value(field.name), zone);
-            self.has(field.name) && own != shown && shown != now && own != now
+            let is_given = self.has(field.name) || field.is_sent_only_checked();
+            is_given && own != shown && shown != now && own != now
         };
         fields.iter().filter(is_overtaken).collect()
     }
@@ -89,15 +104,21 @@ impl Form {
 }
 
 /// Returns a hash of the JSON of a value: browsers write times and line breaks
-/// differently.
+/// differently, and boxes have an order of their own.
 fn hash(field: &Field, value: &str, zone: Zone) -> String {
-    let json = field.kind.to_json(value, zone).to_string();
-    hex::encode(&Sha256::digest(json)[..8])
+    let json = match field.kind {
+        FieldKind::Boxes => {
+            let mut words = list::parse(value);
+            words.sort();
+            Value::from(words)
+        }
+        kind => kind.to_json(value, zone),
+    };
+    hex::encode(&Sha256::digest(json.to_string())[..8])
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::form::FieldKind;
     use super::*;
 
     #[test]
@@ -130,5 +151,38 @@ mod tests {
         sent.remove(SHOWN);
         let left = sent.without_unchanged(&fields);
         assert!(fields.iter().all(|field| left.has(field.name)));
+    }
+
+    #[test]
+    fn boxes_that_are_not_sent_are_unchecked() {
+        let fields = [
+            Field::new("service", FieldKind::Optional, ""),
+            Field::new("create", FieldKind::Checkbox, ""),
+            Field::new("scopes", FieldKind::Boxes, ""),
+        ];
+        let shown = |service: &str, scopes: &str| {
+            Form::with_values([
+                ("service", service.to_owned()),
+                ("create", "true".to_owned()),
+                ("scopes", scopes.to_owned()),
+            ])
+            .remembering(&fields)
+        };
+        let mut sent = shown("a", "read,record");
+        // The order of the boxes is that of the form.
+        sent.set("scopes", "record,read".to_owned());
+        assert!(!sent.without_unchanged(&fields).has("scopes"));
+        sent.remove("create");
+        assert!(sent.without_unchanged(&fields).has("create"));
+        // A conflict about another field keeps them unchecked.
+        sent.set("service", "b".to_owned());
+        let refused = sent.refuse_overtaken(&shown("c", "read,record"), &fields);
+        let refused = refused.expect("a conflict");
+        assert_eq!(refused.value("create"), "");
+        assert!(refused.has("create") && refused.is_chosen("scopes", "read"));
+        // So does one about them.
+        sent.remove("scopes");
+        let refused = sent.refuse_overtaken(&shown("b", "admin"), &fields);
+        assert!(refused.expect("a conflict").has_errors("scopes"));
     }
 }

@@ -22,8 +22,8 @@ const FIELDS: &[Field] = &[
     Field::new("name", FieldKind::Required, "Name")
         .hint("What it's for, e.g. terraform. Shown in the activity log."),
     Field::new("expires_at", FieldKind::Time, "Expires at").hint("Leave empty for no expiry."),
-    Field::new(SCOPES, FieldKind::List, ""),
-    Field::new("environments", FieldKind::List, ""),
+    Field::new(SCOPES, FieldKind::Boxes, ""),
+    Field::new("environments", FieldKind::Boxes, ""),
     Field::new(SERVICES, FieldKind::List, ""),
 ];
 
@@ -31,8 +31,6 @@ const FIELDS: &[Field] = &[
 const PLAIN_FIELDS: &[Field] = FIELDS.split_at(2).0;
 const SCOPES: &str = "scopes";
 const SERVICES: &str = "service_ids";
-/// The fields that are checkboxes.
-const SEVERAL: [&str; 2] = [SCOPES, "environments"];
 
 /// Keys that expire within this time are marked.
 const EXPIRES_SOON: TimeDelta = TimeDelta::days(14);
@@ -154,15 +152,15 @@ async fn read(
     now: Timestamp,
 ) -> Result<NewApiKey, StoreError> {
     let mut form = form.clone();
-    check_scopes(&mut form, &SEVERAL)?;
+    check_scopes(&mut form, FIELDS)?;
     named::resolve_services(&app.store, tenant, &mut form, SERVICES, MAX_KEY_SERVICES).await?;
     Ok(form.create(FIELDS, now).await?)
 }
 
-/// Joins the checkboxes of a form. One without any scope is refused if it offered them.
-pub(super) fn check_scopes(form: &mut Form, checkboxes: &[&str]) -> Result<(), Invalid> {
+/// Joins the boxes of a form. One without any scope is refused if it offered them.
+pub(super) fn check_scopes(form: &mut Form, fields: &[Field]) -> Result<(), Invalid> {
     let offers_scopes = form.has(SCOPES);
-    form.join(checkboxes);
+    form.join(fields);
     if offers_scopes && list::parse(form.value(SCOPES)).is_empty() {
         let message = "choose at least one";
         return Err(Invalid::one("/scopes", ViolationCode::Required, message));

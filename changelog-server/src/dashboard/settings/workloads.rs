@@ -21,8 +21,6 @@ const AUDIENCE: &str = "audience";
 const SCOPES: &str = "scopes";
 const ENVIRONMENTS: &str = "environments";
 const SERVICES: &str = "service_ids";
-/// The fields that are checkboxes.
-const SEVERAL: [&str; 2] = [SCOPES, ENVIRONMENTS];
 
 const FIELDS: &[Field] = &[
     Field::new("name", FieldKind::Required, "Name").hint("What it's for, e.g. shop in production."),
@@ -36,8 +34,8 @@ const FIELDS: &[Field] = &[
         "One per line; a token must have all of them. * stands for any characters, e.g. \
          repository=acme/shop, environment=production, ref_protected=true.",
     ),
-    Field::new(SCOPES, FieldKind::List, ""),
-    Field::new(ENVIRONMENTS, FieldKind::List, ""),
+    Field::new(SCOPES, FieldKind::Boxes, ""),
+    Field::new(ENVIRONMENTS, FieldKind::Boxes, ""),
     Field::new(SERVICES, FieldKind::List, ""),
 ];
 
@@ -145,7 +143,7 @@ async fn show(app: &App, viewer: &Viewer, outcome: Outcome) -> ApiResult {
 /// Reads a form that is sent for a new one and for one that is edited.
 async fn read(app: &App, tenant: Tenant, form: &Form) -> Result<NewWorkload, StoreError> {
     let mut form = form.clone();
-    check_scopes(&mut form, &SEVERAL)?;
+    check_scopes(&mut form, FIELDS)?;
     named::resolve_services(&app.store, tenant, &mut form, SERVICES, MAX_KEY_SERVICES).await?;
     Ok(form.create(FIELDS, app.now().into()).await?)
 }
@@ -237,7 +235,7 @@ pub(crate) async fn update(app: App, mut request: Request) -> ApiResult {
     let tenant = viewer.tenant();
     let workload = app.store.workload_of(tenant, request.id()?).await?;
     let mut form = request.form().await?;
-    form.join(&SEVERAL);
+    form.join(FIELDS);
     let present = form_of(&app, tenant, &workload).await?;
     if let Some(refused) = form.refuse_overtaken(&present, FIELDS) {
         return edit_page(422, &viewer, &workload, refused);

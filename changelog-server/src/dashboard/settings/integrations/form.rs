@@ -26,21 +26,18 @@ const FIELDS: &[Field] = &[
     Field::new("grafana_namespace", FieldKind::Optional, ""),
     Field::new("api_token", FieldKind::Optional, ""),
     Field::new("from", FieldKind::Optional, ""),
-    Field::new(EVENTS, FieldKind::List, ""),
+    Field::new(EVENTS, FieldKind::Boxes, ""),
     Field::new(SERVICES, FieldKind::List, ""),
-    Field::new("environments", FieldKind::List, ""),
+    Field::new("environments", FieldKind::Boxes, ""),
     Field::new("tags", FieldKind::List, ""),
-    Field::new("statuses", FieldKind::List, ""),
+    Field::new("statuses", FieldKind::Boxes, ""),
     Field::new("min_risk", FieldKind::Optional, ""),
-    Field::new("any_risk_in", FieldKind::List, ""),
+    Field::new("any_risk_in", FieldKind::Boxes, ""),
 ];
 const PATCH_FIELDS: &[Field] = FIELDS.split_at(1).1;
 
 const EVENTS: &str = "events";
 const SERVICES: &str = "service_ids";
-
-/// The fields that are checkboxes.
-const SEVERAL: [&str; 4] = [EVENTS, "environments", "statuses", "any_risk_in"];
 
 /// The kinds of events with their labels.
 pub(super) fn events() -> [(&'static str, &'static str); 9] {
@@ -219,7 +216,7 @@ pub(super) async fn read_patch(
     Ok(patch)
 }
 
-/// Joins checkboxes and replaces names of services by ids.
+/// Joins boxes and replaces names of services by ids.
 async fn prepared(
     app: &App,
     tenant: Tenant,
@@ -227,7 +224,7 @@ async fn prepared(
     form: &Form,
 ) -> Result<Form, StoreError> {
     let mut form = form.clone();
-    form.join(&SEVERAL);
+    form.join(FIELDS);
     if kind.takes_events() && form.value(EVENTS).is_empty() {
         let mut problems = Violations::default();
         let message = "choose at least one";
