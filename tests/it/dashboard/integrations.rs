@@ -14,7 +14,11 @@ on_both!(
     connections_are_separate_per_organization,
     only_owners_and_admins_see_where_it_sends,
 );
-on_one!(forms_are_refused_at_their_fields, a_connection_is_edited,);
+on_one!(
+    forms_are_refused_at_their_fields,
+    a_connection_is_edited,
+    a_form_keeps_what_another_admin_has_saved,
+);
 
 const PATH: &str = "/settings/integrations";
 /// Receivers at names that do not exist.
@@ -358,6 +362,45 @@ async fn forms_are_refused_at_their_fields(app: TestApp) {
     }
     owner.post_form(PATH, &[("kind", "fax")]).await.is(422);
     assert!(owner.get(PATH).await.text.contains("No connections yet"));
+}
+
+async fn a_form_keeps_what_another_admin_has_saved(app: TestApp) {
+    let owner = app.browser().await;
+    let path = connect(&owner, &webhook("Bot")).await;
+    let page = owner.get(&path).await.text;
+    let shown = between(&page, "name=\"shown\" value=\"", "\"");
+    let save = async |name: &str, tags: &str, risk: &str| {
+        let fields = [
+            ("name", name),
+            // Empty keeps it.
+            ("url", ""),
+            ("events", "change.created"),
+            ("service_ids", ""),
+            ("tags", tags),
+            ("min_risk", risk),
+            ("shown", shown),
+        ];
+        owner.post_form(&path, &fields).await
+    };
+    save("Bot", "database", "high").await.is(303);
+    // The form of the other admin was opened before.
+    save("Renamed", "", "").await.is(303);
+    let page = owner.get(&path).await.text;
+    for kept in [
+        "value=\"Renamed\"",
+        "name=\"tags\" value=\"database\"",
+        "<bdi>high risk</bdi>",
+        "https://receiver.invalid/…",
+    ] {
+        assert_contains(&page, kept);
+    }
+    // What both have changed is not replaced without a word.
+    let refused = save("Renamed", "network", "").await;
+    refused.is(422);
+    let error = between(&refused.text, "id=\"tags-error-1\">", "<");
+    assert_contains(error, "was changed to \u{201c}database\u{201d}");
+    assert_contains(&refused.text, "name=\"tags\" value=\"network\"");
+    assert_contains(&owner.get(&path).await.text, "value=\"database\"");
 }
 
 async fn a_connection_is_edited(app: TestApp) {

@@ -15,6 +15,7 @@ on_one!(
     a_secret_is_removed_only_where_the_sender_needs_none,
     a_form_does_not_replace_what_another_admin_has_saved,
     a_box_stays_unchecked_when_another_field_is_refused,
+    a_form_keeps_what_another_admin_has_saved_of_a_source,
     what_was_set_aside_is_replayed_by_other_templates,
     a_source_is_turned_off_renewed_and_deleted,
     notices_are_shown_until_they_are_dismissed,
@@ -210,6 +211,35 @@ async fn a_form_does_not_replace_what_another_admin_has_saved(app: TestApp) {
     refused.is(422);
     assert_contains(&refused.text, "was changed to \u{201c}payments\u{201d}");
     assert_contains(&owner.get(&made.page).await.text, "value=\"payments\"");
+}
+
+async fn a_form_keeps_what_another_admin_has_saved_of_a_source(app: TestApp) {
+    let owner = app.browser().await;
+    let fields = [("kind", "github"), ("name", "one"), ("secret", SECRET)];
+    let made = make(&app, &owner, &fields).await;
+    let page = owner.get(&made.page).await.text;
+    let shown = between(&page, "name=\"shown\" value=\"", "\"");
+    let save = async |name: &str, workflows: &str, risk: &str| {
+        let fields = [
+            ("name", name),
+            ("secret", ""),
+            ("workflows", workflows),
+            ("risk_production", risk),
+            ("shown", shown),
+        ];
+        owner.submit(&made.page, &fields).await;
+    };
+    let risk = between(&page, "id=\"risk_production\"", "\" selected");
+    let (_, risk) = risk.rsplit_once("value=\"").expect("a choice");
+    save("one", "deploy", "low").await;
+    // The form of the other admin was opened before.
+    save("two", "", risk).await;
+    let after = owner.get(&made.page).await.text;
+    for kept in ["value=\"two\"", "\ndeploy</textarea>", "<dd>Set</dd>"] {
+        assert_contains(&after, kept);
+    }
+    let risk = between(&after, "id=\"risk_production\"", "</select>");
+    assert_contains(risk, "value=\"low\" selected");
 }
 
 async fn a_box_stays_unchecked_when_another_field_is_refused(app: TestApp) {

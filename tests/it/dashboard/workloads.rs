@@ -11,6 +11,7 @@ use changelog_tests::{TestApp, assert_contains, assert_lacks, in_browser, on_one
 on_one!(
     workloads_are_made_and_deleted_by_admins,
     a_narrowed_workload_refuses_at_once,
+    a_form_keeps_what_another_admin_has_saved,
     unchecking_all_boxes_does_not_replace_what_another_admin_has_saved,
     a_change_shows_what_is_verified,
 );
@@ -164,6 +165,43 @@ fn bound(app: &TestApp, issuer: &str) -> String {
     arguments.extend(["--claim", "repository=acme/*", "--allow-insecure-issuer"]);
     let id = app.admin(&arguments)["id"].as_str().map(str::to_owned);
     format!("/settings/workloads/{}", id.expect("an id"))
+}
+
+async fn a_form_keeps_what_another_admin_has_saved(app: TestApp) {
+    let path = bound(&app, "https://issuer.example.org");
+    let owner = app.browser().await;
+    let page = owner.page(&format!("{path}/edit")).await;
+    let shown = between(&page, "name=\"shown\" value=\"", "\"");
+    let scopes = ["read", "record", "admin"];
+    let is_checked =
+        |scope: &&str| page.contains(&format!("name=\"scopes\" value=\"{scope}\" checked"));
+    let former: Vec<&str> = scopes.into_iter().filter(is_checked).collect();
+    assert!(former.contains(&"record"), "{page}");
+    let audience = app.url();
+    let save = async |name: &str, claims: &str, scopes: &[&str]| {
+        let mut fields = vec![
+            ("shown", shown),
+            ("name", name),
+            ("issuer", "https://issuer.example.org"),
+            ("audience", audience.as_str()),
+            ("claims", claims),
+            ("scopes", ""),
+        ];
+        fields.extend(scopes.iter().map(|scope| ("scopes", *scope)));
+        owner.submit(&path, &fields).await;
+    };
+    save("shop", "repository=acme/shop", &["read"]).await;
+    // The form of the other admin was opened before.
+    save("renamed", "repository=acme/*", &former).await;
+    let after = owner.page(&format!("{path}/edit")).await;
+    for kept in [
+        "value=\"renamed\"",
+        "repository=acme/shop</textarea>",
+        "name=\"scopes\" value=\"read\" checked",
+    ] {
+        assert_contains(&after, kept);
+    }
+    assert_lacks(&after, "name=\"scopes\" value=\"record\" checked");
 }
 
 async fn unchecking_all_boxes_does_not_replace_what_another_admin_has_saved(app: TestApp) {

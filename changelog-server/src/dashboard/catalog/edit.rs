@@ -110,9 +110,10 @@ pub(in crate::dashboard) async fn update<P: CatalogPage>(
     let id: P::Id = request.id()?;
     let form = request.form().await?;
     let item = view::<P>(&app, &viewer, id).await?;
-    if let Some(refused) = form.refuse_overtaken(&item.form, P::FIELDS) {
-        return form_page::<P>(&viewer, refused, Some(item));
-    }
+    let form = match form.over(&item.form, P::FIELDS) {
+        Ok(form) => form,
+        Err(refused) => return form_page::<P>(&viewer, refused, Some(item)),
+    };
     match save::<P>(&app, &viewer, id, &form).await {
         Ok(()) => Ok(page::see_other(&path::<P>(id))),
         Err(error) => {

@@ -340,9 +340,10 @@ pub(in crate::dashboard) async fn update(app: App, mut request: Request) -> ApiR
     let form = request.form().await?;
     let change = find(&app, viewer.tenant(), id).await?;
     let present = present_form(&change, viewer.zone);
-    if let Some(refused) = form.refuse_overtaken(&present, &EDIT_FIELDS) {
-        return form_page(&viewer, refused, Some(&change));
-    }
+    let form = match form.over(&present, &EDIT_FIELDS) {
+        Ok(form) => form,
+        Err(refused) => return form_page(&viewer, refused, Some(&change)),
+    };
     match save(&app, &viewer, id, &form).await {
         Ok(()) => Ok(page::see_other(&format!("/changes/{id}"))),
         Err(StoreError::Invalid(invalid)) => {

@@ -182,9 +182,10 @@ pub(in crate::dashboard) async fn update(app: App, mut request: Request) -> ApiR
     let form = request.form().await?;
     let incident = app.store.incident(viewer.tenant(), id).await?;
     let present = present_form(&incident, viewer.zone);
-    if let Some(refused) = form.refuse_overtaken(&present, &EDIT_FIELDS) {
-        return form_page(&viewer, refused, Some(&incident));
-    }
+    let form = match form.over(&present, &EDIT_FIELDS) {
+        Ok(form) => form,
+        Err(refused) => return form_page(&viewer, refused, Some(&incident)),
+    };
     match save(&app, &viewer, id, &form).await {
         Ok(()) => Ok(page::see_other(&format!("/incidents/{id}"))),
         Err(StoreError::Invalid(invalid)) => {

@@ -54,19 +54,21 @@ impl Form {
 }
 
 impl Form {
-    /// Refuses to replace what others have changed since the form was shown; `present` is a
-    /// form with the present values. Returns the form with its changes, and with the present
-    /// values of all other fields: to send it again replaces the values of others. Returns
-    /// `None` if there are none to replace.
-    pub(crate) fn refuse_overtaken(&self, present: &Self, fields: &[Field]) -> Option<Self> {
-        let overtaken = self.overtaken(present, fields);
-        if overtaken.is_empty() {
-            return None;
+    /// Returns the form with its changes, and with the present values of all other fields:
+    /// to save it replaces nothing that others have changed since it was shown. `present` is a
+    /// form with the present values. A form that does not know what it showed stays as it is.
+    ///
+    /// # Errors
+    /// If others have changed the same fields: the form to show again, with why. To send that
+    /// one replaces the values of others.
+    pub(crate) fn over(&self, present: &Self, fields: &[Field]) -> Result<Self, Self> {
+        if !self.has(SHOWN) {
+            return Ok(self.clone());
         }
-        let mut refused = self.without_unchanged(fields);
-        refused.remove(SHOWN);
-        let mut refused = refused.with_missing(present.clone());
-        for field in overtaken {
+        let mut merged = self.without_unchanged(fields);
+        merged.remove(SHOWN);
+        let mut merged = merged.with_missing(present.clone());
+        for field in self.overtaken(present, fields) {
             let now = format::visible(&format::excerpt(present.value(field.name)));
             let now = if now.is_empty() {
                 "nothing".to_owned()
@@ -76,9 +78,13 @@ impl Form {
             let message = format!(
                 "was changed to {now} since you opened this page; save again to replace that"
             );
-            refused = refused.refuse_field(field.name, message);
+            merged = merged.refuse_field(field.name, message);
         }
-        Some(refused)
+        if merged.is_refused() {
+            Err(merged)
+        } else {
+            Ok(merged)
+        }
     }
 
     /// Returns the fields that this form changes and that others have changed since it was
@@ -174,15 +180,21 @@ mod tests {
         assert!(!sent.without_unchanged(&fields).has("scopes"));
         sent.remove("create");
         assert!(sent.without_unchanged(&fields).has("create"));
+        // The others keep what they have now.
+        let merged = sent
+            .over(&shown("c", "admin"), &fields)
+            .expect("no conflict");
+        assert_eq!((merged.value("service"), merged.value("create")), ("c", ""));
+        assert_eq!(merged.value("scopes"), "admin");
         // A conflict about another field keeps them unchecked.
         sent.set("service", "b".to_owned());
-        let refused = sent.refuse_overtaken(&shown("c", "read,record"), &fields);
-        let refused = refused.expect("a conflict");
+        let refused = sent.over(&shown("c", "read,record"), &fields);
+        let refused = refused.expect_err("a conflict");
         assert_eq!(refused.value("create"), "");
         assert!(refused.has("create") && refused.is_chosen("scopes", "read"));
         // So does one about them.
         sent.remove("scopes");
-        let refused = sent.refuse_overtaken(&shown("b", "admin"), &fields);
-        assert!(refused.expect("a conflict").has_errors("scopes"));
+        let refused = sent.over(&shown("b", "admin"), &fields);
+        assert!(refused.expect_err("a conflict").has_errors("scopes"));
     }
 }

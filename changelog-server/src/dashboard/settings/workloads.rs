@@ -237,9 +237,10 @@ pub(crate) async fn update(app: App, mut request: Request) -> ApiResult {
     let mut form = request.form().await?;
     form.join(FIELDS);
     let present = form_of(&app, tenant, &workload).await?;
-    if let Some(refused) = form.refuse_overtaken(&present, FIELDS) {
-        return edit_page(422, &viewer, &workload, refused);
-    }
+    let form = match form.over(&present, FIELDS) {
+        Ok(form) => form,
+        Err(refused) => return edit_page(422, &viewer, &workload, refused),
+    };
     let new = match read(&app, tenant, &form).await {
         Ok(new) => new,
         Err(StoreError::Invalid(invalid)) => {

@@ -5,8 +5,9 @@ use warp::reply::Response;
 
 use super::item::{Shown, show, taken};
 use super::kinds::kind_of;
-use super::{PATH, form};
+use super::{PATH, form, list};
 use crate::app::App;
+use crate::dashboard::parts::form::Form;
 use crate::dashboard::parts::page;
 use crate::dashboard::parts::viewer::{Section, Viewer};
 use crate::integrations::setup;
@@ -51,6 +52,15 @@ pub(in crate::dashboard) async fn update(app: App, mut request: Request) -> ApiR
     let Ok(target) = app.integrations.target(tenant, &connection) else {
         return unreadable(&app, &request, &viewer, connection).await;
     };
+    let services = list::services(&app, tenant, std::slice::from_ref(&connection)).await?;
+    let present = form::of(&connection, kind, &target, &services);
+    let form = match form::over_present(form, &present) {
+        Ok(form) => form,
+        Err(refused) => {
+            let refused = form::without_secrets(refused, kind);
+            return show_refused(&app, &request, &viewer, connection, refused).await;
+        }
+    };
     let refused = match form::read_patch(&app, tenant, kind, &target, &form).await {
         Ok(patch) => {
             let secrets = app.integrations.secrets();
@@ -76,12 +86,23 @@ pub(in crate::dashboard) async fn update(app: App, mut request: Request) -> ApiR
         Err(StoreError::Invalid(invalid)) => form::refused(form, kind, &invalid),
         Err(error) => return Err(error.into()),
     };
+    show_refused(&app, &request, &viewer, connection, refused).await
+}
+
+/// Shows a form again that was refused.
+async fn show_refused(
+    app: &App,
+    request: &Request,
+    viewer: &Viewer,
+    connection: Connection,
+    refused: Form,
+) -> ApiResult {
     let shown = Shown {
         status: 422,
         form: Some(refused),
         ..Shown::default()
     };
-    show(&app, &request, &viewer, connection, shown).await
+    show(app, request, viewer, connection, shown).await
 }
 
 /// `POST /settings/integrations/ID/test`

@@ -83,7 +83,25 @@ pub(super) fn of(
         form.set(field.name, value.unwrap_or_default());
     }
     set_filter(&mut form, &connection.filter, services);
-    form
+    if kind.takes_events() {
+        // Only those that have a box.
+        let offered = kind.events().into_iter().map(|(word, _)| word);
+        let chosen: Vec<&str> = offered
+            .filter(|word| form.is_chosen(EVENTS, word))
+            .collect();
+        form.set(EVENTS, chosen.join(","));
+    } else {
+        form.remove(EVENTS);
+    }
+    let is_shown = |field: &&Field| form.has(field.name);
+    let shown: Vec<Field> = PATCH_FIELDS.iter().filter(is_shown).copied().collect();
+    form.remembering(&shown)
+}
+
+/// Returns the form over `present`, which has the present values; see [`Form::over`].
+pub(super) fn over_present(mut form: Form, present: &Form) -> Result<Form, Form> {
+    form.join(FIELDS);
+    form.over(present, PATCH_FIELDS)
 }
 
 /// Sets the fields of a filter. Those that have no condition on events have all of them

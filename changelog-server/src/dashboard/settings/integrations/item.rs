@@ -12,7 +12,7 @@ use super::{PATH, form, list};
 use crate::app::App;
 use crate::dashboard::parts::form::Form;
 use crate::dashboard::parts::viewer::{Section, Viewer};
-use crate::dashboard::parts::{assets, format, page};
+use crate::dashboard::parts::{assets, format, page, shown_values};
 use crate::integrations::message::Attempt;
 use crate::integrations::senders::webhook;
 use crate::integrations::target::Target;

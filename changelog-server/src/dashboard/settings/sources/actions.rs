@@ -35,9 +35,10 @@ pub(in crate::dashboard) async fn update(app: App, mut request: Request) -> ApiR
     let (viewer, source) = managed(&app, &request).await?;
     let form = request.form().await?;
     let now = app.now();
-    if let Some(refused) = form::refuse_overtaken(&form, &source) {
-        return show_refused(&app, &request, &viewer, source, refused).await;
-    }
+    let form = match form::over_present(&form, &source) {
+        Ok(form) => form,
+        Err(refused) => return show_refused(&app, &request, &viewer, source, refused).await,
+    };
     let refused = match form::read_patch(known(&source)?, &source, &form, now.into()).await {
         Ok((patch, new_secret)) => {
             let mut after = source.clone();

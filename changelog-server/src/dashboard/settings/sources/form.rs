@@ -250,10 +250,9 @@ pub(super) fn of(source: &Source) -> Form {
     form.remembering(PATCH_FIELDS)
 }
 
-/// Refuses a form that would replace what others have changed since it was opened; see
-/// [`Form::refuse_overtaken`].
-pub(super) fn refuse_overtaken(form: &Form, source: &Source) -> Option<Form> {
-    form.refuse_overtaken(&of(source), PATCH_FIELDS)
+/// Returns the form over the present values; see [`Form::over`].
+pub(super) fn over_present(form: &Form, source: &Source) -> Result<Form, Form> {
+    form.over(&of(source), PATCH_FIELDS)
 }
 
 /// Returns whether the secret is to be removed. A sender that signs its requests needs one.
