@@ -125,7 +125,10 @@ async fn another_receiver_keeps_what_is_there(mut app: TestApp) {
     let key = app.key();
     let body = json!({ "title": "Deploy", "status": "in_progress", "risk_level": "high" });
     let id = key.create("/api/changes", body).await;
-    wait_until(&app, || before.all().len() == 1).await;
+    connection
+        .newest(&app, |one| one["state"] == "delivered")
+        .await;
+    assert_eq!(before.all().len(), 1);
     // Others have written one there that has the same number.
     let foreign = json!({ "text": "Of others", "time": 1, "tags": [] });
     let request = reqwest::Client::new().post(format!("{}/api/annotations", second.base()));
@@ -137,12 +140,21 @@ async fn another_receiver_keeps_what_is_there(mut app: TestApp) {
     let page = format!("/settings/integrations/{}", connection.id);
     let second_url = second.base();
     let events = ["change.created", "change.status_changed"];
-    let mut fields = vec![("name", "grafana"), ("url", &second_url)];
+    let mut fields = vec![
+        ("name", "grafana"),
+        ("url", &second_url),
+        ("token", "glsa_test"),
+    ];
     fields.extend(events.map(|event| ("events", event)));
     app.browser().await.submit(&page, &fields).await;
     let body = json!({ "status": "completed" });
     key.update(&format!("/api/changes/{id}"), body).await;
-    wait_until(&app, || after.all().len() == 2).await;
+    connection
+        .newest(&app, |one| {
+            one["state"] == "delivered" && one["event"] != "change.created"
+        })
+        .await;
+    assert_eq!(after.all().len(), 2);
     for (number, annotation) in foreign {
         assert_eq!(after.all()[&number], annotation);
     }
