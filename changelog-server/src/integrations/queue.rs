@@ -182,11 +182,13 @@ async fn join_bursts(
     let period = BURST_PERIOD.num_milliseconds();
     let minute = now.millis().div_euclid(period);
     for (delivery, event) in deliveries.iter_mut().zip(sent) {
-        let is_in_storm = is_storm && matches!(event, Event::Incident(_));
+        let is_incident = matches!(event, Event::Incident(_));
+        let is_in_storm = is_storm && is_incident;
         let count = counts.get(&delivery.service).copied().unwrap_or_default();
         if (is_in_storm || count > MAX_SINGLE_MESSAGES) && !posted.contains(&delivery.subject) {
             let service = delivery.service.map(|id| id.to_string());
-            let joined = if is_in_storm {
+            // Also those of one service that began a storm: they are told once.
+            let joined = if is_incident {
                 "incidents".to_owned()
             } else {
                 service.unwrap_or_default()

@@ -406,8 +406,9 @@ impl Neighbors {
 pub(super) struct Group<'m> {
     /// As in `12 changes of payments within a minute`.
     pub(super) title: String,
-    /// The page with the changes.
+    /// The page with them, and what leads there.
     pub(super) url: String,
+    pub(super) link: &'static str,
     /// The events, the latest one of each change and source, in order.
     pub(super) events: Vec<&'m Event>,
 }
@@ -449,12 +450,25 @@ impl<'m> Group<'m> {
                 format!("{count} of {} within a minute", line(&service.name)),
                 format!("{dashboard}/changes?service_id={}", service.id),
             ),
+            None if are_incidents => (
+                format!("{count} within a minute"),
+                format!("{dashboard}/incidents"),
+            ),
             None => (
                 format!("{count} within a minute"),
                 format!("{dashboard}/changes"),
             ),
         };
-        Some(Self { title, url, events })
+        Some(Self {
+            title,
+            url,
+            link: if are_incidents {
+                "Show the incidents"
+            } else {
+                "Show the changes"
+            },
+            events,
+        })
     }
 }
 

@@ -114,7 +114,7 @@ fn grouped(message: &Message<'_>, group: &Group<'_>) -> Value {
         }
         body.push(block);
     }
-    card(&group.title, &body, "Show the changes", &group.url)
+    card(&group.title, &body, group.link, &group.url)
 }
 
 /// Returns the color of a line.
