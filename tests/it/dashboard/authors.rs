@@ -9,6 +9,7 @@ on_one!(
     the_author_of_a_change_leads_to_their_changes,
     claims_are_shown_as_claims,
     several_services_are_recorded_and_changed,
+    a_first_service_is_changed_without_those_of_others,
     changes_are_filtered_by_environment_author_and_text,
 );
 
@@ -168,6 +169,30 @@ async fn several_services_are_recorded_and_changed(app: TestApp) {
     answer.is(422);
     let error = between(&answer.text, "id=\"service_ids-error-1\">", "<");
     assert_eq!(error, "service 2: No service named &#34;nothing&#34;");
+}
+
+async fn a_first_service_is_changed_without_those_of_others(app: TestApp) {
+    let (key, owner) = (app.key(), app.browser().await);
+    let mut ids = Vec::new();
+    for name in ["accounts", "billing", "catalog", "checkout"] {
+        ids.push(key.service(name).await);
+    }
+    let [accounts, billing, catalog, checkout] = ids.as_slice() else {
+        panic!("four services");
+    };
+    let body = json!({ "title": "Of two", "service_ids": [accounts, billing] });
+    let path = format!("/changes/{}", key.create("/api/changes", body).await);
+    let form = main_of(&owner, &format!("{path}/edit")).await;
+    let meanwhile = json!({ "service_ids": [accounts, catalog] });
+    key.update(&format!("/api{path}"), meanwhile).await;
+    let fields = [
+        ("service_id", "checkout"),
+        ("service_ids", "billing"),
+        ("shown", between(&form, "name=\"shown\" value=\"", "\"")),
+    ];
+    owner.submit(&path, &fields).await;
+    let change = key.read(&format!("/api{path}")).await;
+    assert_eq!(change["service_ids"], json!([checkout, catalog]));
 }
 
 #[expect(clippy::too_many_lines, reason = "one filter after the other")]
