@@ -8,6 +8,7 @@ use changelog_tests::{TestApp, assert_contains, in_browser, on_one, text};
 
 on_one!(
     concurrent_edits_keep_untouched_fields,
+    a_conflict_keeps_the_zone_of_the_form,
     tags_may_contain_commas,
     the_longest_texts_can_be_edited,
 );
@@ -354,6 +355,39 @@ async fn concurrent_edits_keep_untouched_fields(app: TestApp) {
     let before = super::entries(&owner).await;
     owner.submit(&path, &[("title", "Shared")]).await;
     assert_eq!(super::entries(&owner).await, before);
+}
+
+async fn a_conflict_keeps_the_zone_of_the_form(app: TestApp) {
+    let key = app.key();
+    let body = json!({
+        "title": "Deploy", "status": "completed",
+        "started_at": "2026-03-01T10:00:00Z", "ended_at": "2026-03-01T10:05:00Z",
+    });
+    let path = format!("/changes/{}", key.create("/api/changes", body).await);
+    let zone = async |name: &str| app.browser().await.with("cookie", name);
+    let tokyo = zone("changelog_zone=Asia/Tokyo").await;
+    let form = tokyo.page(&format!("{path}/edit")).await;
+    assert_contains(&form, "value=\"2026-03-01T19:00:00\"");
+    key.update(&format!("/api{path}"), json!({ "title": "Deploy 2" }))
+        .await;
+    let fields = [
+        ("title", "Deploy 3"),
+        ("started_at", "2026-03-01T19:00"),
+        ("ended_at", "2026-03-01T19:05"),
+        ("time_zone", "Asia/Tokyo"),
+        ("shown", between(&form, "name=\"shown\" value=\"", "\"")),
+    ];
+    // The reader has switched the zone meanwhile.
+    let berlin = zone("changelog_zone=Europe/Berlin").await;
+    let refused = berlin.post_form(&path, &fields).await;
+    refused.is(422);
+    for shown in [
+        "name=\"time_zone\" value=\"Asia/Tokyo\"",
+        "value=\"2026-03-01T19:00:00\"",
+        "value=\"2026-03-01T19:05:00\"",
+    ] {
+        assert_contains(&refused.text, shown);
+    }
 }
 
 async fn tags_may_contain_commas(app: TestApp) {

@@ -339,7 +339,7 @@ pub(in crate::dashboard) async fn update(app: App, mut request: Request) -> ApiR
     let id: ChangeId = request.id()?;
     let form = request.form().await?;
     let change = find(&app, viewer.tenant(), id).await?;
-    let present = present_form(&change, viewer.zone);
+    let present = present_form(&change, form.zone_or(viewer.zone));
     let form = match form.over(&present, &EDIT_FIELDS) {
         Ok(form) => form,
         Err(refused) => return form_page(&viewer, refused, Some(&change)),
@@ -347,11 +347,8 @@ pub(in crate::dashboard) async fn update(app: App, mut request: Request) -> ApiR
     match save(&app, &viewer, id, &form).await {
         Ok(()) => Ok(page::see_other(&format!("/changes/{id}"))),
         Err(StoreError::Invalid(invalid)) => {
-            let change = find(&app, viewer.tenant(), id).await?;
             // A button sends some of the fields only.
-            let form = form
-                .with_missing(present_form(&change, viewer.zone))
-                .refuse(&invalid);
+            let form = form.with_missing(present).refuse(&invalid);
             form_page(&viewer, form, Some(&change))
         }
         Err(error) => Err(error.into()),

@@ -181,7 +181,7 @@ pub(in crate::dashboard) async fn update(app: App, mut request: Request) -> ApiR
     let id: IncidentId = request.id()?;
     let form = request.form().await?;
     let incident = app.store.incident(viewer.tenant(), id).await?;
-    let present = present_form(&incident, viewer.zone);
+    let present = present_form(&incident, form.zone_or(viewer.zone));
     let form = match form.over(&present, &EDIT_FIELDS) {
         Ok(form) => form,
         Err(refused) => return form_page(&viewer, refused, Some(&incident)),

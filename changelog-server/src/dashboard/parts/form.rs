@@ -278,6 +278,16 @@ impl Form {
         Zone::named(self.value(zone::FIELD), Timestamp::EPOCH)
     }
 
+    /// Returns the zone that the times of the form are in, or that of its reader if it does
+    /// not name one: a button sends times in RFC 3339.
+    pub(crate) fn zone_or(&self, reader: Zone) -> Zone {
+        if self.has(zone::FIELD) {
+            self.zone()
+        } else {
+            reader
+        }
+    }
+
     #[expect(
         clippy::trivially_copy_pass_by_ref,
         reason = "templates pass references"

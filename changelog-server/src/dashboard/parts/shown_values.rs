@@ -67,6 +67,7 @@ impl Form {
         }
         let mut merged = self.without_unchanged(fields);
         merged.remove(SHOWN);
+        merged.show_times(fields, present.zone());
         let mut merged = merged.with_missing(present.clone());
         for field in self.overtaken(present, fields) {
             let now = format::visible(&format::excerpt(present.value(field.name)));
@@ -84,6 +85,18 @@ impl Form {
             Err(merged)
         } else {
             Ok(merged)
+        }
+    }
+
+    /// Writes times as browsers show them in fields, in a zone: a button sends them in
+    /// RFC 3339.
+    fn show_times(&mut self, fields: &[Field], zone: Zone) {
+        let own = self.zone();
+        let is_time = |field: &&Field| matches!(field.kind, FieldKind::Time);
+        for field in fields.iter().filter(is_time) {
+            if let Ok(at) = own.parse_field(self.value(field.name).trim()).parse() {
+                self.set(field.name, zone.exact_field(&at));
+            }
         }
     }
 
@@ -157,6 +170,30 @@ mod tests {
         sent.remove(SHOWN);
         let left = sent.without_unchanged(&fields);
         assert!(fields.iter().all(|field| left.has(field.name)));
+    }
+
+    #[test]
+    fn times_are_shown_in_the_zone_of_the_form() {
+        let fields = [
+            Field::new("title", FieldKind::Required, ""),
+            Field::new("ended_at", FieldKind::Time, ""),
+        ];
+        let shown = |title: &str, ended_at: &str| {
+            Form::with_values([
+                ("title", title.to_owned()),
+                ("ended_at", ended_at.to_owned()),
+                ("time_zone", "Europe/Berlin".to_owned()),
+            ])
+            .remembering(&fields)
+        };
+        // A button names no zone.
+        let mut sent = shown("a", "2026-11-26T11:00:00");
+        sent.remove("time_zone");
+        sent.set("ended_at", "2026-11-26T10:30:00.250Z".to_owned());
+        let present = shown("b", "2026-11-26T12:00:00");
+        let refused = sent.over(&present, &fields).expect_err("a conflict");
+        assert_eq!(refused.value("ended_at"), "2026-11-26T11:30:00.250");
+        assert_eq!(refused.value("time_zone"), "Europe/Berlin");
     }
 
     #[test]

@@ -114,6 +114,11 @@ impl Zone {
         self.format(at, "%Y-%m-%dT%H:%M:%S")
     }
 
+    /// Formats a time as the value of a form's field, with milliseconds if it has some.
+    pub(crate) fn exact_field(&self, at: &Timestamp) -> String {
+        self.format(at, "%Y-%m-%dT%H:%M:%S%.f")
+    }
+
     /// Converts the value of a form's field to RFC 3339. Returns other text as it is,
     /// for validation to report it.
     pub(crate) fn parse_field(&self, text: &str) -> String {
@@ -223,9 +228,12 @@ mod tests {
             let zone = zone(name);
             for text in ["2026-11-22T11:05:09Z", "2026-07-01T00:00:00Z"] {
                 assert_eq!(zone.parse_field(&zone.field(&at(text))), text, "{name}");
+                assert_eq!(zone.field(&at(text)), zone.exact_field(&at(text)));
             }
         }
         let berlin = zone("Europe/Berlin");
+        let exact = berlin.exact_field(&at("2026-11-26T10:00:00.250Z"));
+        assert_eq!(exact, "2026-11-26T11:00:00.250");
         for (text, expected) in [
             ("2026-11-22T12:05", "2026-11-22T11:05:00Z"),
             ("2026-11-22T12:05:09.25", "2026-11-22T11:05:09.250Z"),
