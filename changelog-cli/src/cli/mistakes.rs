@@ -225,16 +225,14 @@ fn has_value_behind(command: &clap::Command, word: &str) -> bool {
         arg.get_action().takes_values() && !is_optional
     };
     let mut known = command.get_arguments();
-    match word.strip_prefix("--") {
-        Some(name) => known.any(|arg| arg.get_long() == Some(name) && needs_value(arg)),
-        // Of `-abVALUE`, the first flag with a value has the rest as its value.
-        None => {
-            let mut letters = word.chars().skip(1);
-            let known: Vec<&clap::Arg> = known.filter(|arg| needs_value(arg)).collect();
-            let is_valued = |letter| known.iter().any(|arg| arg.get_short() == Some(letter));
-            letters.any(is_valued) && letters.next().is_none()
-        }
+    if let Some(name) = word.strip_prefix("--") {
+        return known.any(|arg| arg.get_long() == Some(name) && needs_value(arg));
     }
+    // Of `-abVALUE`, the first flag with a value has the rest as its value.
+    let mut letters = word.chars().skip(1);
+    let known: Vec<&clap::Arg> = known.filter(|arg| needs_value(arg)).collect();
+    let is_valued = |letter| known.iter().any(|arg| arg.get_short() == Some(letter));
+    letters.any(is_valued) && letters.next().is_none()
 }
 
 #[cfg(test)]

@@ -132,14 +132,12 @@ pub(crate) fn run_if_requested(command: fn() -> clap::Command) -> Option<ExitCod
 /// variable alone does not say so: it may be of another program, and what is wrapped must
 /// run.
 fn is_request(shell: &OsStr, first_argument: Option<&OsStr>) -> bool {
-    match first_argument {
+    if let Some(argument) = first_argument {
         // Scripts pass the line to complete after it; no command line begins with it.
-        Some(argument) => argument == "--" && !shell.is_empty() && shell != "0",
-        None => {
-            let name = Path::new(shell).file_stem().and_then(OsStr::to_str);
-            name.is_some_and(|name| Shells::builtins().completer(name).is_some())
-        }
+        return argument == "--" && !shell.is_empty() && shell != "0";
     }
+    let name = Path::new(shell).file_stem().and_then(OsStr::to_str);
+    name.is_some_and(|name| Shells::builtins().completer(name).is_some())
 }
 
 /// Returns the candidates within [`COMPLETION_TIMEOUT`].
