@@ -36,9 +36,7 @@ const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 pub(crate) const MARK: &str = "unfinished_move";
 const CREATE_MARK: &str = "CREATE TABLE unfinished_move (started_at bigint NOT NULL)";
 const SQLITE_MARKED: &str = "SELECT count(*) FROM sqlite_master WHERE name = 'unfinished_move'";
-const POSTGRES_MARKED: &str = "
-SELECT count(*) FROM pg_tables
-WHERE schemaname = current_schema() AND tablename = 'unfinished_move'";
+const POSTGRES_MARKED: &str = "SELECT count(to_regclass('unfinished_move'))";
 const DROP_MARK: &str = "DROP TABLE unfinished_move";
 /// Tables that are not copied: the schema is created, and the index is built.
 const NOT_COPIED: [&str; 2] = ["_sqlx_migrations", "change_search"];

@@ -109,6 +109,14 @@ async fn a_move_continues_and_is_careful() {
     command.env("CHANGELOG_DATABASE_URL", &there);
     let refusal = changelog_tests::Server::start(command).await.err();
     assert_contains(&refusal.expect("no server uses it"), "is not complete");
+    // What a command wrote there would make the move impossible.
+    for arguments in [&["org", "create", "--name", "Y"][..], &["org", "list"]] {
+        let mut command = server_command(app.folder());
+        command.env("CHANGELOG_DATABASE_URL", &there);
+        command.args(arguments);
+        let refused = run(command, "");
+        assert_contains(&String::from_utf8_lossy(&refused.stderr), "is not complete");
+    }
     assert_eq!(
         digests_of(&move_all(&app, &app.database, &there)),
         digests_of(&moved)
