@@ -23,9 +23,10 @@ const CLAIM: &str = "
 INSERT INTO idempotency (organization_id, scope, fingerprint, outcome, created_at)
 VALUES ($1, $2, $3, '', $4) ON CONFLICT DO NOTHING";
 
-/// Deletes the outcome that was read, and no new one that is in its place since.
+/// Deletes the outcome that was read, and no new one that is in its place since. No index has a
+/// sum: PostgreSQL would look for all of that time.
 const DELETE: &str = "
-DELETE FROM idempotency WHERE organization_id = $1 AND scope = $2 AND created_at = $3";
+DELETE FROM idempotency WHERE organization_id = $1 AND scope = $2 AND created_at + 0 = $3";
 
 /// Before the rows of requests whose outcome is known.
 const INSERT: &str = "
@@ -204,7 +205,7 @@ pub(super) fn push<DB: Dialect>(
         DB::bind(query, row.organization_id.into());
         query.push_value(" AND scope = ", row.scope.as_slice());
         // Another transaction may have put a new one in its place since it was read.
-        query.push_value(" AND created_at = ", row.created_at);
+        query.push_value(" AND created_at + 0 = ", row.created_at);
     }
     // In one order, so that no two transactions wait for each other's keys.
     outcomes.sort_by(|(one, ..), (other, ..)| one.scope.cmp(&other.scope));

@@ -65,7 +65,7 @@ const STORED: &str =
     "SELECT CAST(SUM(stored_bytes) AS bigint) FROM sources WHERE organization_id = $1";
 
 const OLDEST: &str = "
-SELECT id, size FROM source_events
+SELECT id, source_id, size FROM source_events
 WHERE organization_id = $1 AND outcome <> 'pending' ORDER BY id LIMIT 200";
 
 /// The organizations of the oldest requests.
@@ -288,10 +288,9 @@ impl Database {
             let mut query = select_bodies(source.tenant, ids);
             query.build_query_as().fetch_all(&mut **db).await
         })?;
-        let requests = rows.into_iter().map(PendingEvent::from);
-        Ok(requests
-            .filter(|request| request.source == source.id)
-            .collect())
+        let mut requests = oldest_first(rows);
+        requests.retain(|request| request.source == source.id);
+        Ok(requests)
     }
 
     /// Finds the organization of a request, for the operator.
@@ -372,18 +371,18 @@ impl Database {
                 .bind(tenant.uuid())
                 .fetch_one(&mut **db))?;
             let mut excess = stored.unwrap_or_default() - MAX_STORED_BYTES;
-            let rows: Vec<(Uuid, i64)> = on!(&mut tx.connection, |db| {
+            let rows: Vec<(Uuid, Uuid, i64)> = on!(&mut tx.connection, |db| {
                 sqlx::query_as(OLDEST)
                     .bind(tenant.uuid())
                     .fetch_all(&mut **db)
             })?;
             let mut deleted = Vec::new();
-            for (id, size) in rows {
+            for (id, source, size) in rows {
                 if excess <= 0 && id >= oldest_kept {
                     break;
                 }
                 excess -= size;
-                deleted.push(id);
+                deleted.push((id, source, size));
             }
             let is_last = (deleted.len() as u64) < TRIMMED;
             if !deleted.is_empty() {
@@ -426,7 +425,7 @@ impl Tx {
             let mut query = select_bodies(tenant, ids);
             query.build_query_as().fetch_all(&mut **db).await
         })?;
-        Ok(rows.into_iter().map(PendingEvent::from).collect())
+        Ok(oldest_first(rows))
     }
 
     /// Returns the changes and the incident of an earlier request of the same name that was
@@ -515,14 +514,20 @@ impl Tx {
 
     /// Deletes requests that were read. Another server may have deleted some of them meanwhile,
     /// or somebody has them read again.
-    async fn delete_events(&mut self, tenant: Tenant, ids: Vec<Uuid>) -> Result<(), StoreError> {
-        let deleted: Vec<(Uuid, i64)> = on!(&mut self.connection, |db| async {
+    async fn delete_events(
+        &mut self,
+        tenant: Tenant,
+        events: Vec<(Uuid, Uuid, i64)>,
+    ) -> Result<(), StoreError> {
+        let ids: Vec<Uuid> = events.iter().map(|(id, ..)| *id).collect();
+        let deleted: Vec<(Uuid,)> = on!(&mut self.connection, |db| async {
             let mut query = delete(tenant, ids);
             query.build_query_as().fetch_all(&mut **db).await
         })?;
+        let deleted: HashSet<Uuid> = deleted.into_iter().map(|(id,)| id).collect();
         let mut sizes = BTreeMap::new();
-        for (source, size) in deleted {
-            *sizes.entry(source).or_insert(0) += size;
+        for (_, source, size) in events.iter().filter(|(id, ..)| deleted.contains(id)) {
+            *sizes.entry(*source).or_insert(0) += size;
         }
         for (source, size) in sizes {
             execute!(
@@ -583,6 +588,13 @@ fn select_pending<DB: Dialect>(tenant: Tenant) -> QueryBuilder<DB> {
     query
 }
 
+/// Sorts requests here: for the order, PostgreSQL would read all of the organization until it knows
+/// how many they are.
+fn oldest_first(mut rows: Vec<PendingRow>) -> Vec<PendingEvent> {
+    rows.sort_by_key(|row| row.id);
+    rows.into_iter().map(PendingEvent::from).collect()
+}
+
 fn select_bodies<DB: Dialect>(tenant: Tenant, ids: Vec<Uuid>) -> QueryBuilder<DB> {
     let mut query = QueryBuilder::new(
         "SELECT id, source_id, received_at, request_id, headers, body FROM source_events \
@@ -591,7 +603,6 @@ fn select_bodies<DB: Dialect>(tenant: Tenant, ids: Vec<Uuid>) -> QueryBuilder<DB
     DB::bind(&mut query, tenant.uuid().into());
     query.push(" AND id");
     DB::push_in_ids(&mut query, ids);
-    query.push(" ORDER BY id");
     query
 }
 
@@ -600,6 +611,6 @@ fn delete<DB: Dialect>(tenant: Tenant, ids: Vec<Uuid>) -> QueryBuilder<DB> {
     DB::bind(&mut query, tenant.uuid().into());
     query.push(" AND id");
     DB::push_in_ids(&mut query, ids);
-    query.push(" AND outcome <> 'pending' RETURNING source_id, size");
+    query.push(" AND outcome <> 'pending' RETURNING id");
     query
 }
