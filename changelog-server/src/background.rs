@@ -73,7 +73,7 @@ async fn run_maintenance(app: App) {
 async fn wait_to_purge(app: &App) -> Duration {
     match app.store.latest_time().await {
         Ok(Some(latest)) if latest.plus(MAX_AHEAD) < app.now().into() => {
-            tracing::warn!(
+            tracing::info!(
                 %latest,
                 "the clock is more than a day ahead of the latest time that this service has \
                  recorded; nothing expired is deleted for a day, because the clock may be wrong"

@@ -618,6 +618,19 @@ async fn mistakes_are_named(app: TestApp) {
         let said = failure(&client, tool, arguments.clone()).await;
         assert!(said.contains(words), "{tool} {arguments}: {said}");
     }
+    // What is no request of JSON-RPC.
+    for body in [
+        json!({}),
+        json!({ "jsonrpc": "1.0", "id": 1, "method": "ping" }),
+        json!({ "jsonrpc": "2.0", "id": null, "method": "ping" }),
+        json!({ "jsonrpc": "2.0", "id": 1.5, "method": "ping" }),
+        json!({ "jsonrpc": "2.0", "id": 1 }),
+    ] {
+        let request = client.request("POST", "/mcp").json(&body);
+        let refused = send(request).await;
+        assert_eq!(refused.status, 400, "{body}");
+        assert_eq!(refused.json()["error"]["code"], -32600, "{body}");
+    }
     let params = json!({ "name": "delete_change", "arguments": {} });
     let answer = ask(&client, STATELESS, "tools/call", params).await;
     assert_eq!(answer.json()["error"]["code"], -32602);
