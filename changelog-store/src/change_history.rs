@@ -18,11 +18,17 @@ use super::{Database, StoreError, Tenant, Tx};
 const NAME: &str = "
 SELECT actor_name FROM activity_actors WHERE organization_id = $1 AND actor_key = $2";
 
-/// What the newest entries of a change say besides who and when.
+/// The metadata of the newest updates of a change. The condition on the action must be the one of
+/// the partial index that finds them.
 const NEWEST: &str = "
-SELECT metadata FROM activity
-WHERE organization_id = $1 AND resource_id = $2 AND resource_type = 'change'
-ORDER BY id DESC LIMIT 20";
+SELECT a.metadata
+FROM (SELECT id FROM activity
+      WHERE organization_id = $1 AND resource_id = $2 AND resource_type = 'change'
+          AND action <> 'created'
+      ORDER BY id DESC LIMIT 20) AS page
+LEFT JOIN activity a
+    ON a.organization_id = $1 AND a.resource_type = 'change' AND a.id = page.id
+ORDER BY page.id DESC";
 
 /// The limit on changes whose updates one statement looks up.
 const MAX_PER_STATEMENT: usize = 100;
@@ -114,8 +120,7 @@ impl Database {
 }
 
 impl Tx {
-    /// Returns whether the last reason that was given for an update of a change, of 20, is this
-    /// one.
+    /// Returns whether the most recent reason among the last 20 updates of a change is this one.
     pub(super) async fn has_reason(
         &mut self,
         tenant: Tenant,
@@ -162,6 +167,18 @@ mod tests {
         assert_eq!(
             plan,
             ["SEARCH activity_actors USING PRIMARY KEY (organization_id=? AND actor_key=?)"]
+        );
+    }
+
+    #[tokio::test]
+    async fn the_newest_updates_are_found_by_their_index() {
+        let plan = explain::of(NEWEST).await;
+        assert!(
+            plan.iter().any(|step| step.starts_with(
+                "SEARCH activity USING COVERING INDEX activity_by_thing \
+                 (organization_id=? AND resource_id=? AND resource_type=?)"
+            )),
+            "{plan:?}"
         );
     }
 }

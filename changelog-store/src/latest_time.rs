@@ -17,8 +17,8 @@ const RESET: &str = "
 INSERT INTO latest_time (id, seen_at) VALUES (1, $1)
 ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at";
 
-/// What waits for a time that only a wrong clock has set: nothing is put off by more than a day
-/// from the right time, $1.
+/// Brings forward whatever a wrong clock scheduled too far in the future: to at most a day after
+/// the correct time, $1.
 const PULL_BACK: [&str; 4] = [
     "UPDATE deliveries SET next_at = $1 WHERE state = 'pending' AND next_at > $1 + 86400000",
     "UPDATE connections SET hold_until = NULL, failing_since = NULL

@@ -512,8 +512,8 @@ impl Tx {
         Ok(())
     }
 
-    /// Deletes requests that were read. Another server may have deleted some of them meanwhile,
-    /// or somebody has them read again.
+    /// Deletes requests that were read. Meanwhile, another server may have deleted some of them,
+    /// or a user may have replayed them.
     async fn delete_events(
         &mut self,
         tenant: Tenant,

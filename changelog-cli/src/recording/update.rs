@@ -75,7 +75,7 @@ impl Passage {
     }
 }
 
-/// Returns whether some paragraphs are in a text as a whole.
+/// Returns whether a text contains these paragraphs, unmodified.
 fn has_paragraphs(text: &str, paragraphs: &str) -> bool {
     format!("\n\n{text}\n\n").contains(&format!("\n\n{paragraphs}\n\n"))
 }

@@ -187,7 +187,8 @@ async fn join_bursts(
         let count = counts.get(&delivery.service).copied().unwrap_or_default();
         if (is_in_storm || count > MAX_SINGLE_MESSAGES) && !posted.contains(&delivery.subject) {
             let service = delivery.service.map(|id| id.to_string());
-            // Also those of one service that began a storm: they are told once.
+            // One key for all incidents, so that a storm that begins as a burst of one service
+            // does not repeat the same incidents.
             let joined = if is_incident {
                 "incidents".to_owned()
             } else {

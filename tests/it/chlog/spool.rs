@@ -307,7 +307,7 @@ async fn a_lost_response_to_an_update_duplicates_nothing(app: TestApp) {
 
 async fn what_cannot_be_read_stays_queued(app: TestApp) {
     let proxy = FaultyProxy::in_front_of(&app.server.address, ProxyMode::Closing);
-    chlog_through(&app, &proxy, &["log", "Of somebody else"]).succeeds();
+    chlog_through(&app, &proxy, &["log", "Queued by another user"]).succeeds();
     let files = spooled_files(&spool_folder(&app));
     let [file] = files.as_slice() else {
         panic!("{files:?}");

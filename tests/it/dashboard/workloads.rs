@@ -234,7 +234,7 @@ async fn unchecking_all_boxes_does_not_replace_what_another_admin_has_saved(app:
         &refused.text,
         "name=\"environments\" value=\"prod\" checked",
     );
-    // Whoever has seen it may uncheck them.
+    // An admin who has seen the current form may clear them.
     save(&shown().await, &[]).await.is(303);
 }
 
