@@ -17,7 +17,7 @@ use crate::dashboard::incidents;
 use crate::dashboard::parts::charts::{Bars, Calendar, RollbackRate, Year};
 use crate::dashboard::parts::timeline::{self, Range, Subject, Timeline};
 use crate::dashboard::parts::viewer::{Section, Viewer};
-use crate::dashboard::parts::{assets, format, page};
+use crate::dashboard::parts::{assets, format, page, zone};
 use crate::dashboard::settings::integrations::troubles;
 use crate::store::{ChartScope, HAPPENED, StoreError, Tenant, TroubledConnection};
 use crate::web::{ApiResult, Request};
@@ -174,10 +174,10 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
         upcoming,
         undone_count: undone.count,
         undone: with_reasons(&app, tenant, undone.json.parse()?).await?,
-        undone_since: timeline::rfc3339(undone_since),
+        undone_since: zone::rfc3339(undone_since),
         bars: year.bars(BAR_DAYS),
         by_hand,
-        by_hand_since: timeline::rfc3339(by_hand_since),
+        by_hand_since: zone::rfc3339(by_hand_since),
         rollbacks: year.rollback_rate(BAR_DAYS),
         busiest,
         calendar: year.calendar(""),

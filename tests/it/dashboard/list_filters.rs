@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::{between, sign_in};
+use changelog_core::query::Pairs;
 use changelog_tests::chromium::Chromium;
 use changelog_tests::{TestApp, assert_contains, assert_lacks, each, in_browser, on_one, text};
 
@@ -13,6 +14,7 @@ on_one!(
     changes_are_filtered_by_what_made_them,
     pages_say_who_acted_for_whom,
     what_made_a_change_is_linked_saved_and_sent,
+    times_that_are_left_alone_stay_the_same,
     invalid_filters_are_reported_at_their_field,
     downloads_have_each_of_many_changes_once,
     csv_cells_are_not_formulas,
@@ -217,6 +219,47 @@ async fn filter_urls_are_canonical(app: TestApp) {
         assert_eq!(answer.header("location"), canonical, "{typed}");
         // The canonical URL does not redirect.
         owner.get(&canonical).await.is(200);
+    }
+}
+
+/// A time that is not edited stays the same moment, which the field shows only to the second
+/// and, when clocks go back, not at all.
+async fn times_that_are_left_alone_stay_the_same(app: TestApp) {
+    let owner = app
+        .browser()
+        .await
+        .with("cookie", "changelog_zone=Europe/Berlin");
+    let range = "since=2026-10-25T01%3A30%3A00Z&until=2026-11-01T10%3A00%3A00.250Z";
+    for path in ["/changes", "/activity"] {
+        let page = owner.page(&format!("{path}?{range}")).await;
+        let form = between(&page, "<form class=\"filterbar\"", "</form>");
+        let field = |name: &str| {
+            let (_, rest) = form.split_once(&format!("name=\"{name}\"")).expect(name);
+            let (_, rest) = rest.split_once("value=\"").expect(name);
+            rest.split('"').next().unwrap_or_default().to_owned()
+        };
+        assert_eq!(field("since"), "2026-10-25T02:30:00");
+        let mut sent = Pairs::default();
+        for name in [
+            "since",
+            "since_moment",
+            "until",
+            "until_moment",
+            "time_zone",
+        ] {
+            sent.push(name, field(name));
+        }
+        let sent = sent.finish();
+        let answer = owner.get(&format!("{path}?{sent}")).await;
+        answer.is(303);
+        assert_eq!(answer.header("location"), format!("{path}?{range}"));
+        let edited = sent.replace("02%3A30%3A00&", "02%3A31&");
+        let answer = owner.get(&format!("{path}?{edited}")).await;
+        let location = answer.header("location");
+        assert!(
+            location.starts_with(&format!("{path}?since=2026-10-25T00%3A31%3A00Z&")),
+            "{location}"
+        );
     }
 }
 

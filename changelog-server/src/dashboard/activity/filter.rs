@@ -6,7 +6,7 @@ use changelog_core::query::{Pairs, Query};
 use changelog_core::{Action, ActivityId, Invalid, ResourceType, Timestamp};
 
 use crate::dashboard::parts::activity_rows::KEY_PREFIX;
-use crate::dashboard::parts::form::Form;
+use crate::dashboard::parts::form::{Form, MOMENT};
 use crate::dashboard::parts::time_ranges::{RANGE, TIME_RANGES};
 use crate::dashboard::parts::zone;
 use crate::store::{ActivitySearch, EntriesBy};
@@ -14,7 +14,6 @@ use crate::store::{ActivitySearch, EntriesBy};
 /// Returns the query string of a filter form: without empty fields, and with RFC 3339 for
 /// times.
 pub(super) fn canonical_query(form: &Form) -> String {
-    let zone = form.zone();
     let is_fixed = ["since", "until"]
         .iter()
         .any(|name| !form.value(name).trim().is_empty());
@@ -22,9 +21,10 @@ pub(super) fn canonical_query(form: &Form) -> String {
     for (name, value) in form.pairs() {
         match (name, value.trim()) {
             (zone::FIELD, _) | (_, "") => {}
+            (name, _) if name.ends_with(MOMENT) => {}
             // Times replace the range that was chosen before.
             (RANGE, _) if is_fixed => {}
-            ("since" | "until", time) => pairs.push(name, zone.parse_field(time)),
+            ("since" | "until", value) => pairs.push(name, form.time(name, value)),
             (_, value) => pairs.push(name, value),
         }
     }

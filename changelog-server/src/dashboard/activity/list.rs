@@ -85,8 +85,8 @@ pub(in crate::dashboard) async fn get(app: App, request: Request) -> ApiResult {
     };
     let first_page = without(&query, &["before"]);
     for (name, at) in [("since", search.since), ("until", search.until)] {
-        if let (Some(at), true) = (at, form.has(name)) {
-            form.set(name, viewer.zone.field(&at));
+        if at.is_some() && form.has(name) {
+            form.show_time(name, at, viewer.zone);
         }
     }
     let (people, keys) = actors(&app, &viewer, &form).await?;

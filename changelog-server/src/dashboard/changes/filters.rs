@@ -10,7 +10,7 @@ use changelog_core::{
 use crate::app::App;
 use crate::dashboard::names;
 use crate::dashboard::parts::filter_errors::refuse_filters;
-use crate::dashboard::parts::form::Form;
+use crate::dashboard::parts::form::{Form, MOMENT};
 use crate::dashboard::parts::named;
 use crate::dashboard::parts::time_ranges::{RANGE, TIME_RANGES, TimeRange};
 use crate::dashboard::parts::viewer::Viewer;
@@ -88,12 +88,11 @@ pub(super) async fn canonical_query(
     let (store, tenant) = (&app.store, viewer.tenant());
     let mut pairs: Vec<(&str, String)> = Vec::new();
     let mut errors: Vec<(&str, String)> = Vec::new();
-    let zone = form.zone();
     let is_fixed = ["since", "until"].map(|name| !form.value(name).trim().is_empty());
     for (name, value) in form.pairs() {
         let value = value.trim();
         match name {
-            _ if value.is_empty() || name == zone::FIELD => {}
+            _ if value.is_empty() || name == zone::FIELD || name.ends_with(MOMENT) => {}
             "page" if value == "1" => {}
             RANGE if is_fixed.contains(&true) => {}
             _ if SEVERAL.contains(&name) => {
@@ -105,7 +104,7 @@ pub(super) async fn canonical_query(
                     None => pairs.push((name, value.to_owned())),
                 }
             }
-            "since" | "until" => pairs.push((name, zone.parse_field(value))),
+            "since" | "until" => pairs.push((name, form.time(name, value))),
             // What happened on a day of the reader: links of charts are short.
             "day" => match viewer.zone.day(value) {
                 Some(day) => {

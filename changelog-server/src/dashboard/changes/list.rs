@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use askama::Template;
 use changelog_core::limits::DEFAULT_PER_PAGE;
 use changelog_core::{
-    Change, ChangeFilter, Environment, Host, MadeBy, RiskLevel, Service, Status, Timestamp, list,
+    Change, ChangeFilter, Environment, Host, MadeBy, RiskLevel, Service, Status, list,
 };
 use chrono::NaiveDate;
 
@@ -257,9 +257,8 @@ pub(super) async fn filter_values(
     values.set("tags", list::format(&filter.tags));
     // The start of a range is not a fixed time.
     if selection.range.is_none() {
-        let time = |at: &Option<Timestamp>| at.as_ref().map(|at| zone.field(at));
-        values.set("since", time(&filter.since).unwrap_or_default());
-        values.set("until", time(&filter.until).unwrap_or_default());
+        values.show_time("since", filter.since, zone);
+        values.show_time("until", filter.until, zone);
     }
     Ok(values)
 }

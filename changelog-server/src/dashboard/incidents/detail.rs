@@ -20,9 +20,9 @@ use crate::dashboard::parts::form::Form;
 use crate::dashboard::parts::query_string::address;
 use crate::dashboard::parts::shown_values::SHOWN;
 use crate::dashboard::parts::suspects::SuspectRow;
-use crate::dashboard::parts::timeline::{Subject, Timeline, rfc3339};
+use crate::dashboard::parts::timeline::{Subject, Timeline};
 use crate::dashboard::parts::viewer::{Section, Viewer};
-use crate::dashboard::parts::{assets, format, page};
+use crate::dashboard::parts::{assets, format, page, zone};
 use crate::store::{MAX_SUSPECTS, StoreError, Tenant};
 use crate::suspects;
 use crate::web::{ApiResult, Request};
@@ -108,7 +108,7 @@ pub(super) async fn show(
         store.history(tenant, ResourceType::Incident, id.0, incident.created_at),
     )?;
     let mut query = Pairs::default();
-    query.push("at", rfc3339(at));
+    query.push("at", zone::rfc3339(at));
     query.push_some("service", incident.service.as_ref().map(|one| &one.name));
     query.push_some("environment", incident.environment.as_ref());
     let query = query.finish();

@@ -19,6 +19,9 @@ const MAX_FIELDS: usize = 100;
 /// The limit on a body: of what the API takes, each byte may be written as three.
 const MAX_FORM_BYTES: usize = 3 * MAX_BODY_BYTES;
 
+/// The end of the name of the hidden field with the moment that a field for a time shows.
+pub(crate) const MOMENT: &str = "_moment";
+
 /// A submitted form.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Form {
@@ -273,6 +276,33 @@ impl Form {
         found.map(|(_, value)| value.as_str())
     }
 
+    /// Shows a moment in a field for a time, and remembers it.
+    pub(crate) fn show_time(&mut self, name: &str, at: Option<Timestamp>, zone: Zone) {
+        let (shown, moment) = match at {
+            Some(at) => (zone.field(&at), zone::rfc3339(at)),
+            None => Default::default(),
+        };
+        self.set(name, shown);
+        self.set(&format!("{name}{MOMENT}"), moment);
+    }
+
+    /// Returns the moment that a field for a time was shown with; empty if it was not sent.
+    pub(crate) fn moment(&self, name: &str) -> &str {
+        self.value(&format!("{name}{MOMENT}"))
+    }
+
+    /// Converts the value of a field for a time to RFC 3339. One that was left as it was shown
+    /// is the moment that [`Self::show_time`] remembered: fields have no milliseconds, and an
+    /// hour may come twice.
+    pub(crate) fn time(&self, name: &str, value: &str) -> String {
+        let (zone, moment) = (self.zone(), self.moment(name));
+        let typed = zone.parse_field(value.trim());
+        match moment.parse::<Timestamp>() {
+            Ok(at) if zone.parse_field(&zone.field(&at)) == typed => moment.to_owned(),
+            _ => typed,
+        }
+    }
+
     /// Returns the zone that the times of the form are in.
     pub(crate) fn zone(&self) -> Zone {
         Zone::named(self.value(zone::FIELD), Timestamp::EPOCH)
@@ -513,6 +543,22 @@ mod tests {
                 expected,
                 "{text:?}"
             );
+        }
+    }
+
+    #[test]
+    fn times_that_were_left_as_shown_are_the_same_moments() {
+        let zone = Zone::named("Europe/Berlin", Timestamp::EPOCH);
+        // The second 02:30 of that night, and milliseconds.
+        for moment in ["2026-10-25T01:30:00Z", "2026-11-22T11:05:09.250Z"] {
+            let mut form = Form::with_values([(zone::FIELD, zone.name().to_owned())]);
+            form.show_time("since", moment.parse().ok(), zone);
+            let shown = form.value("since");
+            assert_eq!(form.time("since", shown), moment);
+            // Browsers leave out seconds that are zero.
+            assert_eq!(form.time("since", shown.trim_end_matches(":00")), moment);
+            let other = form.time("since", "2026-11-01T08:00");
+            assert_eq!(other, "2026-11-01T07:00:00Z");
         }
     }
 

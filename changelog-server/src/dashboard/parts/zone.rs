@@ -182,6 +182,12 @@ fn local(zone: Tz, at: Timestamp) -> DateTime<Tz> {
     at.to_datetime().with_timezone(&zone)
 }
 
+/// Formats a time for an address: `2026-11-22T14:15:00Z`, with milliseconds if it has some.
+pub(crate) fn rfc3339(at: Timestamp) -> String {
+    at.to_datetime()
+        .to_rfc3339_opts(SecondsFormat::AutoSi, true)
+}
+
 /// Formats a day: `Sunday, 22 November 2026`.
 pub(crate) fn day(date: &NaiveDate) -> String {
     date.format("%A, %-d %B %Y").to_string()

@@ -15,11 +15,11 @@ use std::collections::BTreeMap;
 use askama::Template;
 use changelog_core::change::around::Affected;
 use changelog_core::{Gap, Timestamp, query::Pairs};
-use chrono::{SecondsFormat, TimeDelta};
+use chrono::TimeDelta;
 
 use super::format;
 use super::query_string;
-use super::zone::Zone;
+use super::zone::{Zone, rfc3339};
 use axis::Tick;
 use density::Count;
 pub(crate) use event::{Event, Events, read};
@@ -252,10 +252,4 @@ impl Timeline {
             list: list(range, None),
         }
     }
-}
-
-/// Formats a time for an address.
-pub(crate) fn rfc3339(at: Timestamp) -> String {
-    at.to_datetime()
-        .to_rfc3339_opts(SecondsFormat::AutoSi, true)
 }
