@@ -18,7 +18,7 @@ use sqlx::types::Uuid;
 use self::changes::Expected;
 use super::engine::direct::{self, Direct, run_unlimited, unlimited};
 use super::engine::{Engine, OpenError, ServeLock};
-use super::{StoreError, Tenant};
+use super::{StoreError, Tenant, moving};
 
 /// The most examples of a problem that are reported.
 const MAX_EXAMPLES: usize = 5;
@@ -136,10 +136,21 @@ pub async fn check(
         None
     };
     let mut db = direct::connect(address).await?;
-    let (found, needed) = (
-        direct::schema_version(&mut db).await,
-        super::engine::newest_schema(address),
-    );
+    if moving::is_marked(&mut db).await? {
+        return Err(OpenError::UnfinishedMove.into());
+    }
+    inspect(db, address, repair, note).await
+}
+
+/// Checks the database that a connection is to, even the target of a move.
+pub(crate) async fn inspect(
+    mut db: Direct,
+    address: &str,
+    repair: bool,
+    note: &(dyn Fn(&str) + Send + Sync),
+) -> Result<Report, CheckError> {
+    let found = direct::schema_version(&mut db).await?;
+    let needed = super::engine::newest_schema(address);
     if found != needed {
         return Err(CheckError::Schema { found, needed });
     }

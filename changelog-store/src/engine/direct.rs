@@ -9,7 +9,7 @@ use sqlx_sqlite::{SqliteConnectOptions, SqliteConnection};
 
 use super::backend::Engine;
 use super::data_file;
-use super::open::{OpenError, ServeLock};
+use super::open::{OpenError, ServeLock, VERSION, version_of};
 
 /// A connection without limits of time.
 pub(crate) type Direct = Engine<SqliteConnection, PgConnection>;
@@ -90,12 +90,8 @@ pub(crate) fn lock_out_servers(address: &str) -> Result<ServeLock, OpenError> {
 }
 
 /// Returns the version of the schema of a database; 0 if it has none.
-pub(crate) async fn schema_version(connection: &mut Direct) -> i64 {
-    let found: Result<(Option<i64>,), _> = unlimited!(connection, |db| sqlx::query_as(
-        "SELECT CAST(MAX(version) AS bigint) FROM _sqlx_migrations WHERE success"
-    )
-    .fetch_one(&mut *db));
-    found.ok().and_then(|(version,)| version).unwrap_or(0)
+pub(crate) async fn schema_version(connection: &mut Direct) -> Result<i64, OpenError> {
+    version_of(unlimited!(connection, |db| sqlx::query_as(VERSION).fetch_one(&mut *db)))
 }
 
 /// Closes a connection.

@@ -15,6 +15,9 @@ use super::open::OpenError;
 use super::{data_file, direct};
 use crate::StoreError;
 
+/// SQLite's code for a file of another kind.
+const NOT_A_DATABASE: &str = "26";
+
 /// What was restored.
 #[derive(Clone, Debug, Serialize)]
 pub struct Restored {
@@ -143,6 +146,14 @@ async fn check_schema(backup: &Path, address: &str) -> Result<(), RestoreError> 
     let found = direct::schema_version(&mut connection).await;
     direct::close(connection).await;
     let known = super::newest_schema(address);
+    let found = match found {
+        Err(OpenError::Connect(sqlx::Error::Database(error)))
+            if error.code().as_deref() == Some(NOT_A_DATABASE) =>
+        {
+            0
+        }
+        found => found?,
+    };
     match found {
         0 => Err(RestoreError::NotABackup(backup.to_owned())),
         found if found > known => Err(RestoreError::Newer { found, known }),

@@ -20,9 +20,10 @@ use sha2::{Digest as _, Sha256};
 
 use self::cell::Cell;
 use self::table::Table;
+use super::check::inspect;
 use super::engine::direct::{self, Direct, run_unlimited, unlimited};
 use super::engine::{Capacity, Engine, OpenError, Purpose, ServeLock, read};
-use super::{CheckError, Database, Problem, Store, StoreError, check, placement};
+use super::{CheckError, Database, Problem, Store, StoreError, placement};
 
 /// The limits on a batch: rows, and bytes of long values.
 const MAX_BATCH_ROWS: usize = 1_000;
@@ -177,7 +178,7 @@ pub async fn move_database(from: &str, to: &str, note: Note<'_>) -> Result<Moved
         to: direct::connect(to).await?,
         note,
     };
-    let found = direct::schema_version(&mut mover.from).await;
+    let found = direct::schema_version(&mut mover.from).await?;
     let needed = super::engine::newest_schema(from);
     if found != needed {
         return Err(MoveError::Schema { found, needed });
@@ -196,7 +197,8 @@ pub async fn move_database(from: &str, to: &str, note: Note<'_>) -> Result<Moved
         equal.push(mover.compare(table).await?);
     }
     (mover.note)("checking the target");
-    let problems = check(to, false, &|_| {}).await?.problems;
+    let checked = inspect(direct::connect(to).await?, to, false, &|_| {});
+    let problems = checked.await?.problems;
     execute(&mut mover.to, DROP_MARK).await?;
     direct::close(mover.from).await;
     direct::close(mover.to).await;
@@ -378,7 +380,7 @@ impl Database {
 }
 
 /// Returns whether a database is the target of a move that is not complete.
-async fn is_marked(db: &mut Direct) -> Result<bool, sqlx::Error> {
+pub(super) async fn is_marked(db: &mut Direct) -> Result<bool, sqlx::Error> {
     let select = match db {
         Engine::Sqlite(_) => SQLITE_MARKED,
         Engine::Postgres(_) => POSTGRES_MARKED,

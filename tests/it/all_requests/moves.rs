@@ -110,7 +110,11 @@ async fn a_move_continues_and_is_careful() {
     let refusal = changelog_tests::Server::start(command).await.err();
     assert_contains(&refusal.expect("no server uses it"), "is not complete");
     // What a command wrote there would make the move impossible.
-    for arguments in [&["org", "create", "--name", "Y"][..], &["org", "list"]] {
+    for arguments in [
+        &["org", "create", "--name", "Y"][..],
+        &["org", "list"],
+        &["check"],
+    ] {
         let mut command = server_command(app.folder());
         command.env("CHANGELOG_DATABASE_URL", &there);
         command.args(arguments);

@@ -10,6 +10,7 @@ use super::connections::Connections;
 
 pub use capacity::Capacity;
 pub use error::{OpenError, Purpose};
+pub(crate) use schema::{VERSION, version_of};
 pub(crate) use sqlite::ServeLock;
 
 /// Returns the number of the newest schema that this program knows for a database.

@@ -22,7 +22,7 @@ use crate::engine::{files, write_lock};
 
 use super::capacity::{Capacity, HEALTH_CONNECTIONS, POINT_CONNECTIONS, SYSTEM_CONNECTIONS};
 use super::error::{OpenError, Purpose};
-use super::schema::newest;
+use super::schema::{VERSION, newest, version_of};
 
 /// How much of the database each connection keeps in memory, as SQLite takes it:
 /// 4,000 KiB. The connections share the system's cache of the file.
@@ -81,7 +81,12 @@ pub(super) async fn open(
     // Keeps the database open from here on, and with it the index of its log. The
     // log is copied into the database by a task of its own.
     let writing = options.clone().pragma("wal_autocheckpoint", "0");
-    let writer = writing.connect().await.map_err(OpenError::Connect)?;
+    let mut writer = writing.connect().await.map_err(OpenError::Connect)?;
+    // The first read of a file that had no log creates the index.
+    sqlx::raw_sql("SELECT 1 FROM sqlite_schema")
+        .execute(&mut writer)
+        .await
+        .map_err(OpenError::Connect)?;
     let wal_index = Arc::new(WalIndex::open(&path).map_err(in_path)?);
     let generations = Arc::new(Generations::new(Arc::clone(&wal_index)));
     let checkpoints =
@@ -154,17 +159,4 @@ async fn migrate_sqlite(
     connection.close().await.map_err(OpenError::Connect)?;
     drop(lock);
     Ok(())
-}
-
-/// Selects the number of the schema that a database has.
-const VERSION: &str = "SELECT MAX(version) FROM _sqlx_migrations WHERE success";
-
-/// Returns the result of [`VERSION`]: 0 for a database without a schema.
-fn version_of(found: Result<(Option<i64>,), sqlx::Error>) -> Result<i64, OpenError> {
-    match found {
-        Ok((version,)) => Ok(version.unwrap_or(0)),
-        // There is no such table. Another error appears again when migrating.
-        Err(sqlx::Error::Database(_)) => Ok(0),
-        Err(error) => Err(OpenError::Connect(error)),
-    }
 }
