@@ -145,7 +145,7 @@ async fn flush(mut app: App, args: FlushArgs) -> Outcome {
     bar.finish_and_clear();
     print_counts(&mut app, &report)?;
     let others = report.other_url + report.other_organization + report.unknown_organization;
-    if report.sent == 0 && report.remaining == 0 && report.rejected == 0 {
+    if report.sent + report.remaining + report.rejected + report.unreadable == 0 {
         note(match others {
             0 => NOTHING_WAITS,
             _ => "nothing queued for this server and key",
@@ -183,11 +183,17 @@ async fn flush(mut app: App, args: FlushArgs) -> Outcome {
             plural(report.remaining, "change")
         )));
     }
+    let mut failed = Vec::new();
     if report.rejected > 0 {
-        return Err(Failure::new(
-            Exit::Invalid,
-            format!("the server rejected {}", plural(report.rejected, "change")),
-        )
+        let rejected = plural(report.rejected, "change");
+        failed.push(format!("the server rejected {rejected}"));
+    }
+    if report.unreadable > 0 {
+        let unreadable = plural(report.unreadable, "queued change");
+        failed.push(format!("could not read {unreadable}"));
+    }
+    if !failed.is_empty() {
+        return Err(Failure::new(Exit::Invalid, failed.join("; "))
         .hint(
             "`chlog spool status` shows why; `chlog spool retry` puts them back in the queue, `chlog spool \
              drop --rejected` deletes them",

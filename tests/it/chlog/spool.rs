@@ -197,13 +197,15 @@ async fn refused_changes_are_moved_to_rejected(app: TestApp) {
     fs::write(spool_folder(&app).join("0-torn.json"), "{\"url\": ").expect("a file");
     proxy.set_mode(ProxyMode::Forward);
     let output = chlog_through(&app, &proxy, "spool flush").exits_with(6);
-    output.says("rejected 2 changes");
+    output.says("the server rejected 1 change; could not read 1 queued change");
+    output.says("a queued change is damaged, see ");
     assert_eq!(newest(&app).await["title"], "Of none");
     assert_eq!(spooled_files(&spool_folder(&app)), Vec::<PathBuf>::new());
     assert_eq!(spooled_files(&spool_folder(&app).join("rejected")).len(), 2);
     let output = chlog_through(&app, &proxy, "spool status").succeeds();
     output.prints("there is no service \"nope\"");
     output.prints("0-torn.json");
+    output.prints("damaged");
     // A rejected change is not sent again.
     let output = chlog_through(&app, &proxy, "spool flush").succeeds();
     assert_eq!(output.stderr, "nothing queued\n");
@@ -320,6 +322,14 @@ async fn what_cannot_be_read_stays_queued(app: TestApp) {
     chlog_through(&app, &proxy, &["log", "Sent at once"])
         .succeeds()
         .says("a queued change stays in");
+    // Nor does one of a killed command hold up others.
+    let run = spool_folder(&app).join("runs").join("of-another-user.json");
+    fs::create_dir_all(run.parent().expect("a folder")).expect("a folder");
+    std::os::unix::fs::symlink(&run, &run).expect("a link to itself");
+    let output = chlog_through(&app, &proxy, "spool flush").exits_with(6);
+    output.says("of-another-user.json");
+    output.says("could not read 1 queued change");
+    fs::remove_file(run).expect("removed");
     fs::remove_dir(file).expect("removed");
     fs::rename(&kept, file).expect("renamed");
     chlog_through(&app, &proxy, "spool flush").succeeds();

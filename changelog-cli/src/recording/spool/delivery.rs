@@ -1,5 +1,6 @@
 //! Sending the waiting changes: oldest first, by one process at a time.
 
+use std::fmt;
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -60,6 +61,8 @@ pub(crate) struct Report {
     pub(crate) sent: u64,
     /// Rejected by the server.
     pub(crate) rejected: u64,
+    /// Could not be read; warnings say which and why.
+    pub(crate) unreadable: u64,
     /// Still waiting.
     pub(crate) remaining: u64,
     /// Waiting for another server.
@@ -174,17 +177,16 @@ impl Delivery {
             let id = file.id();
             let mut entry = match file.entry {
                 Ok(entry) => entry,
-                // It may be another user's.
-                Err(error @ Unreadable::Now(_)) => {
-                    let path = file.path.display();
-                    warn(&format!("a queued change stays in {path}: {error}"));
-                    report.remaining += 1;
-                    continue;
-                }
-                Err(Unreadable::Damaged(_)) => {
-                    // `chlog spool status` prints why it cannot be read.
-                    move_to_rejected(&self.directory, &file.path, None)?;
-                    report.rejected += 1;
+                Err(error) => {
+                    // What the system does not let be read may be another user's.
+                    if let Unreadable::Damaged(_) = error {
+                        let moved = move_to_rejected(&self.directory, &file.path, None)?;
+                        let path = moved.display();
+                        warn(&format!("a queued change is damaged, see {path}: {error}"));
+                    } else {
+                        warn_of_unread(&file.path, &error);
+                    }
+                    report.unreadable += 1;
                     continue;
                 }
             };
@@ -402,21 +404,29 @@ pub(crate) async fn retry(ids: &[String]) -> Outcome<(usize, Vec<String>)> {
     Ok((count, missing))
 }
 
-/// Moves a file to the rejected changes; `entry` replaces its content.
-fn move_to_rejected(directory: &Path, path: &Path, entry: Option<&SpoolEntry>) -> io::Result<()> {
-    let Some(name) = path.file_name() else {
-        return Ok(());
-    };
+/// Warns of an entry that the system does not let be read or moved.
+pub(super) fn warn_of_unread(path: &Path, error: &dyn fmt::Display) {
+    let path = path.display();
+    warn(&format!("a queued change stays in {path}: {error}"));
+}
+
+/// Moves a file to the rejected changes; `entry` replaces its content. Returns the new path.
+fn move_to_rejected(
+    directory: &Path,
+    path: &Path,
+    entry: Option<&SpoolEntry>,
+) -> io::Result<PathBuf> {
     let rejected = folder::rejected(directory);
     private_fs::create_directory(&rejected)?;
-    let target = rejected.join(name);
+    let target = rejected.join(path.file_name().unwrap_or_default());
     match entry {
         Some(entry) => {
             entry.write_to(&target)?;
-            fs::remove_file(path)
+            fs::remove_file(path)?;
         }
-        None => fs::rename(path, target),
+        None => fs::rename(path, &target)?,
     }
+    Ok(target)
 }
 
 /// Locks a spool; none while another process holds the lock.

@@ -13,7 +13,7 @@ use crate::output::record::{Column, Record};
 #[derive(Serialize)]
 pub(crate) struct SpoolItem {
     pub(crate) id: String,
-    /// `waiting`, `unauthorized`, `unexpected_response` or `rejected`.
+    /// `waiting`, `unauthorized`, `unexpected_response`, `rejected` or `damaged`.
     pub(crate) state: &'static str,
     pub(crate) title: String,
     pub(crate) url: String,
@@ -46,7 +46,7 @@ impl SpoolItem {
             },
             Err(error) => Self {
                 id,
-                state: if is_rejected { "rejected" } else { "waiting" },
+                state: if is_rejected { "damaged" } else { "waiting" },
                 title: "unreadable".to_owned(),
                 url: String::new(),
                 organization: None,

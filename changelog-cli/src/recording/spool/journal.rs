@@ -12,6 +12,7 @@ use std::time::SystemTime;
 
 use chrono::{DateTime, Utc};
 
+use super::delivery::warn_of_unread;
 use super::entry::{SpoolEntry, SpoolFile};
 use super::folder;
 use crate::base::private_fs;
@@ -79,32 +80,38 @@ pub(super) fn any(spool: &Path) -> bool {
     folder::paths(&runs(spool)).is_ok_and(|paths| !paths.is_empty())
 }
 
-/// Moves the entries of killed commands to the waiting changes.
+/// Moves the entries of killed commands to the waiting changes. One that cannot be moved, such
+/// as another user's, stays.
 pub(super) fn recover(spool: &Path) -> io::Result<()> {
     for path in folder::paths(&runs(spool))? {
-        let file = match File::open(&path) {
-            Ok(file) => file,
-            // The command has just ended.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            Err(error) => return Err(error),
-        };
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => continue,
-            Err(TryLockError::Error(error)) => return Err(error),
+        match recover_one(spool, &path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => warn_of_unread(&path, &error),
+            // If it is not found, the command has just ended.
+            _ => {}
         }
-        if !is_at(&file, &path) {
-            continue;
-        }
-        if is_running(&path) {
-            let _ = file.set_modified(SystemTime::now());
-            continue;
-        }
-        if let Some(name) = path.file_name() {
-            move_ended(&file, &path, &spool.join(name))?;
-        }
-        let _ = fs::remove_file(process_file(&path));
     }
+    Ok(())
+}
+
+/// Moves an entry to the waiting changes if its command was killed.
+fn recover_one(spool: &Path, path: &Path) -> io::Result<()> {
+    let file = File::open(path)?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Ok(()),
+        Err(TryLockError::Error(error)) => return Err(error),
+    }
+    if !is_at(&file, path) {
+        return Ok(());
+    }
+    if is_running(path) {
+        let _ = file.set_modified(SystemTime::now());
+        return Ok(());
+    }
+    if let Some(name) = path.file_name() {
+        move_ended(&file, path, &spool.join(name))?;
+    }
+    let _ = fs::remove_file(process_file(path));
     Ok(())
 }
 
