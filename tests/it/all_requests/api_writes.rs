@@ -150,6 +150,9 @@ impl Fixture {
             (json!({ "risk_level": risk }), 200),
             (json!({ "status": status }), 200),
             (json!({ "status": "rolled_back", "reason": text }), 200),
+            // The same reason, and another one.
+            (json!({ "reason": text }), 200),
+            (json!({ "reason": format!("{text} again") }), 200),
             (
                 json!({ "started_at": moment.replace("2031", "2021"), "ended_at": null }),
                 200,
