@@ -4,13 +4,18 @@
 //! both of its schemas, from an alert in the common schema, or from a diagnostic export.
 //! That it was started, accepted and succeeded is said of one and the same call.
 
+mod names;
+mod operation;
+
 use std::borrow::Cow;
 
 use serde_json::{Value, json};
 
+use self::names::name_of;
+use self::operation::Operation;
 use super::calls::{
-    NoCall, Told, Who, deletes, digest_of, events_in, ignored, is_name, last_part, phrase,
-    read_each, reads, sentence, singular, unreadable, values, words,
+    NoCall, Told, Who, deletes, digest_of, events_in, ignored, last_part, read_each, unreadable,
+    values,
 };
 use super::{Kind, kubernetes};
 use crate::handshake::Handshake;
@@ -286,214 +291,11 @@ impl Entry<'_> {
     }
 }
 
-/// Common types of resources and actions whose words cannot be separated in exports, which
-/// write all letters alike.
-const NAMES: [&str; 75] = [
-    "accessPolicies",
-    "actionGroups",
-    "agentPools",
-    "alertRules",
-    "alertsSuppressionRules",
-    "applicationGateways",
-    "automationAccounts",
-    "availabilitySets",
-    "azureFirewalls",
-    "beginGetAccess",
-    "blobServices",
-    "clusterRoleBindings",
-    "clusterRoles",
-    "containerApps",
-    "containerGroups",
-    "databaseAccounts",
-    "deletedVaults",
-    "diagnosticSettings",
-    "dnsZones",
-    "eventHubs",
-    "federatedIdentityCredentials",
-    "fileServices",
-    "firewallPolicies",
-    "firewallRules",
-    "flexibleServers",
-    "hostNameBindings",
-    "hostRuntime",
-    "immutabilityPolicies",
-    "loadBalancers",
-    "managedClusters",
-    "managedEnvironments",
-    "managedInstances",
-    "metricAlerts",
-    "natGateways",
-    "networkInterfaces",
-    "networkSecurityGroups",
-    "networkWatchers",
-    "packetCaptures",
-    "policyAssignments",
-    "policyDefinitions",
-    "powerOff",
-    "privateDnsZones",
-    "privateEndpoints",
-    "protectionContainers",
-    "publicIPAddresses",
-    "regenerateKey",
-    "resourceGroups",
-    "restorePointCollections",
-    "roleAssignments",
-    "roleBindings",
-    "roleDefinitions",
-    "rotateClusterCertificates",
-    "routeTables",
-    "runCommand",
-    "scheduledQueryRules",
-    "securityContacts",
-    "securityRules",
-    "serialPorts",
-    "serverFarms",
-    "slotsSwap",
-    "startPacketCapture",
-    "staticSites",
-    "stopPacketCapture",
-    "storageAccounts",
-    "syncFunctionTriggers",
-    "userAssignedIdentities",
-    "virtualHubs",
-    "virtualMachines",
-    "virtualMachineScaleSets",
-    "virtualNetworkGateways",
-    "virtualNetworkPeerings",
-    "virtualNetworks",
-    "virtualWans",
-    "vpnConnections",
-    "vpnGateways",
-];
-
-/// Returns a name with capitals where its words begin, if it is a common one.
-fn cased(name: &str) -> &str {
-    let known = NAMES.iter().find(|known| known.eq_ignore_ascii_case(name));
-    known.copied().unwrap_or(name)
-}
-
-/// Returns the name of a resource from its path, with those of the resources that it is in:
-/// `orders/images` of `…/storageAccounts/orders/blobServices/default/containers/images`. A path
-/// that ends with a provider, or with the subscription, names nothing.
-fn name_of(path: &str) -> Option<String> {
-    let lower = path.to_ascii_lowercase();
-    let parts: Vec<&str> = match lower.rfind("/providers/") {
-        Some(at) => path.get(at..)?.split('/').skip(3).collect(),
-        None if last_part(lower.rsplit_once('/')?.0) == "subscriptions" => Vec::new(),
-        None => path
-            .rsplit('/')
-            .take(2)
-            .collect::<Vec<_>>()
-            .into_iter()
-            .rev()
-            .collect(),
-    };
-    // Types and names take turns, and some resources are in one that is always called the same.
-    let (pairs, rest) = parts.as_chunks::<2>();
-    let names = pairs
-        .iter()
-        .filter(|[kind, _]| !kind.eq_ignore_ascii_case("locations"));
-    let names: Vec<&str> = names.map(|[_, name]| *name).collect();
-    let own = names.iter().copied().filter(|name| *name != "default");
-    let own: Vec<&str> = own.collect();
-    let name = match rest {
-        [] if own.is_empty() => names.join("/"),
-        [] => own.join("/"),
-        _ => last_part(path).to_owned(),
-    };
-    is_name(&name).then_some(name)
-}
-
-/// How the names of events begin that are no operations of anybody.
-const NO_OPERATIONS: [(&str, &str); 8] = [
-    (
-        "microsoft.authorization/policies/",
-        "evaluations of policies",
-    ),
-    ("microsoft.policyinsights/", "evaluations of policies"),
-    ("microsoft.resourcehealth/", "reports of health"),
-    ("microsoft.servicehealth/", "reports of health"),
-    ("microsoft.advisor/", "recommendations"),
-    ("microsoft.insights/alertrules/activated/", "alerts"),
-    ("microsoft.insights/alertrules/resolved/", "alerts"),
-    ("microsoft.security/locations/alerts/", "alerts"),
-];
-
-/// What was done, from a name such as `Microsoft.Compute/virtualMachines/restart/action`.
-struct Operation {
-    full: String,
-    /// The provider: `compute`.
-    area: String,
-    noun: String,
-    verb: String,
-}
-
-impl Operation {
-    fn of(entry: &Entry<'_>) -> Result<Self, NoCall> {
-        let mut names = ["/operationName/value", "/operationName"].iter();
-        let name = names.find_map(|pointer| text(entry.data, pointer));
-        let full = in_mixed_case(name, text(&entry.authorization, "/action"));
-        let full = full.ok_or_else(|| {
-            unreadable("expected entries of the activity log, with an operationName")
-        })?;
-        let mut parts: Vec<&str> = full.split('/').filter(|part| !part.is_empty()).collect();
-        let provider = parts.first().copied().unwrap_or_default().to_lowercase();
-        let (kind, verb) = match parts.pop().map(str::to_lowercase).as_deref() {
-            Some("write") => ("write", "write"),
-            Some("delete") => ("delete", "delete"),
-            Some("action") => ("action", parts.pop().unwrap_or("change")),
-            Some("read") => return ignored(READ),
-            _ => return ignored(format!("operations such as {full} are no changes")),
-        };
-        // Exports write in capitals, which leaves no words to look at.
-        let is_reading = |verb: &str| {
-            let verb = verb.to_lowercase();
-            reads(&verb)
-                || ["get", "list", "whatif"]
-                    .iter()
-                    .any(|word| verb.starts_with(word))
-        };
-        if kind == "action" && is_reading(verb) {
-            return ignored(READ);
-        }
-        let lower = full.to_lowercase();
-        if let Some((_, what)) = NO_OPERATIONS
-            .iter()
-            .find(|(start, _)| lower.starts_with(start))
-        {
-            return ignored(format!("{what} are no changes"));
-        }
-        let noun = parts
-            .get(1..)
-            .and_then(<[&str]>::last)
-            .copied()
-            .unwrap_or_default();
-        Ok(Self {
-            area: provider
-                .strip_prefix("microsoft.")
-                .unwrap_or(&provider)
-                .to_owned(),
-            noun: singular(&words(cased(noun)).join(" ")),
-            verb: cased(verb).to_owned(),
-            full,
-        })
-    }
-
-    fn what(&self) -> String {
-        match self.verb.as_str() {
-            verb if self.noun.is_empty() => sentence(verb),
-            "write" => format!("Create or update {}", self.noun),
-            verb => phrase(verb, &self.noun),
-        }
-    }
-}
-
-const READ: &str = "operations that only read are no changes";
-
 #[cfg(test)]
 mod tests {
     use changelog_core::SourceKind;
 
+    use super::operation::READ;
     use super::*;
     use crate::kinds::testing::{changes_of, reading_of, received};
 

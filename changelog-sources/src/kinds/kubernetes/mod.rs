@@ -4,14 +4,20 @@
 //! controllers write for themselves, leases, events, tokens, statuses and dry runs are no
 //! changes. Objects are never looked into, but for their names.
 
+mod noise;
+mod target;
+
 use serde_json::{Value, json};
 
+use self::noise::ignore_failures;
+pub(super) use self::noise::ignore_noise;
+pub(super) use self::target::Target;
 use super::calls::{
-    NoCall, Told, Who, deletes, digest_of, events_in, ignored, logged, read_each, sentence,
-    singular, tool_of, unreadable, values,
+    NoCall, Told, Who, deletes, digest_of, events_in, ignored, logged, read_each, tool_of,
+    unreadable, values,
 };
 use super::{Kind, gcp};
-use crate::json::{list, parse, text, time};
+use crate::json::{parse, text, time};
 use crate::observation::{Call, CallProgress, Reading, Tool, Unreadable};
 use crate::received::Received;
 use crate::settings::Settings;
@@ -58,14 +64,6 @@ pub(super) fn audit_event(event: &Value, received: &Received<'_>) -> Result<Call
         Some(event) => request(event, cluster, received),
         None => request(event, None, received),
     }
-}
-
-/// What a request was for.
-pub(super) struct Target {
-    pub(super) group: String,
-    /// The plural in lower case.
-    pub(super) resource: String,
-    pub(super) subresource: String,
 }
 
 /// Reads a request to the API.
@@ -158,123 +156,7 @@ fn request(
     .into())
 }
 
-/// Sorts out what changed nothing, whatever it was about.
-fn ignore_failures(event: &Value, uri: &str) -> Result<(), NoCall> {
-    let code = text(event, "/responseStatus/code").and_then(|code| code.parse::<u16>().ok());
-    if code.is_some_and(|code| code >= 300) {
-        return ignored("requests that failed are no changes");
-    }
-    let dry_run = list(event, "/requestObject/dryRun");
-    if uri.contains("dryRun=") || !dry_run.is_empty() {
-        return ignored("dry runs are no changes");
-    }
-    Ok(())
-}
-
-/// Sorts out requests by what they were for and who made them.
-pub(super) fn ignore_noise(
-    verb: &str,
-    target: &Target,
-    (user, agent): (&str, &str),
-    who: &Who,
-    tool: &Tool,
-) -> Result<(), NoCall> {
-    if !matches!(
-        verb,
-        "create" | "update" | "patch" | "delete" | "deletecollection"
-    ) {
-        return ignored("requests that only read are no changes");
-    }
-    if target.resource.is_empty() {
-        return ignored("requests for no resource are no changes");
-    }
-    if matches!(
-        target.resource.as_str(),
-        "leases" | "events" | "endpoints" | "endpointslices"
-    ) {
-        return ignored(format!("{} are no changes", target.resource));
-    }
-    if target.resource.ends_with("reviews") || target.subresource == "token" {
-        return ignored("tokens and reviews of access are no changes");
-    }
-    if matches!(
-        target.subresource.as_str(),
-        "status" | "binding" | "proxy" | "portforward" | "log" | "attach"
-    ) {
-        return ignored(format!(
-            "requests for {} are no changes",
-            target.subresource
-        ));
-    }
-    if is_part_of_cluster(user) || *tool == Tool::Other && is_controller(user, agent) {
-        return ignored("what controllers write for themselves is no change");
-    }
-    let is_made_by_controllers = matches!(
-        target.resource.as_str(),
-        "pods" | "replicasets" | "controllerrevisions"
-    ) || target.is_custom();
-    if target.is_of_automation() && !who.is_person && matches!(tool, Tool::Automation(_)) {
-        return ignored("what controllers write for themselves is no change");
-    }
-    if is_made_by_controllers && !who.is_person && *tool == Tool::Other {
-        return ignored("pods and custom resources that controllers write are no changes");
-    }
-    Ok(())
-}
-
-/// Returns whether a user is a part of the cluster itself.
-fn is_part_of_cluster(user: &str) -> bool {
-    const NAMESPACES: [&str; 10] = [
-        "amazon-",
-        "azure-",
-        "calico-",
-        "cattle-",
-        "gke-",
-        "gmp-",
-        "istio-",
-        "kube-",
-        "openshift-",
-        "tigera-",
-    ];
-    if let Some(account) = user.strip_prefix(SERVICE_ACCOUNT) {
-        return NAMESPACES.iter().any(|start| account.starts_with(start));
-    }
-    // The first is the admin of some distributions; nobody knows who the other one is.
-    let is_part = !matches!(user, "system:admin" | "system:anonymous");
-    is_part && user.starts_with("system:")
-        || user.starts_with("eks:")
-        || matches!(
-            user,
-            "acsService" | "aksService" | "hcpService" | "kube-apiserver" | "nodeclient"
-        )
-}
-
 const SERVICE_ACCOUNT: &str = "system:serviceaccount:";
-
-/// Returns whether a service account is that of a controller, and not of a pipeline: by its
-/// name, or by a user agent such as `manager/v0.0.0 (linux/amd64) kubernetes/$Format`, which
-/// programs with the libraries of Kubernetes have that set none of their own.
-fn is_controller(user: &str, agent: &str) -> bool {
-    const WORDS: [&str; 9] = [
-        "autoscaler",
-        "cainjector",
-        "controller",
-        "injector",
-        "leader",
-        "operator",
-        "provisioner",
-        "scheduler",
-        "webhook",
-    ];
-    let Some(account) = user.strip_prefix(SERVICE_ACCOUNT) else {
-        return false;
-    };
-    let has_word = |text: &str| {
-        let mut words = text.split(|letter: char| !letter.is_alphanumeric());
-        words.any(|word| WORDS.contains(&word))
-    };
-    agent.contains("kubernetes/$Format") || has_word(account) || has_word(&agent.to_lowercase())
-}
 
 /// Returns who a user is.
 pub(super) fn who(user: &str) -> Who {
@@ -310,96 +192,6 @@ fn helm(verb: &str) -> &'static str {
         "create" => "Deploy Helm release",
         "update" | "patch" => "Update Helm release",
         _ => "Delete record of Helm release",
-    }
-}
-
-impl Target {
-    /// Returns what one of it is called: `deployment`, `config map`.
-    pub(super) fn noun(&self) -> String {
-        const COMPOUNDS: [(&str, &str); 22] = [
-            ("certificatesigningrequests", "certificate signing request"),
-            ("clusterrolebindings", "cluster role binding"),
-            ("clusterroles", "cluster role"),
-            ("apiservices", "API service"),
-            ("configmaps", "config map"),
-            ("cronjobs", "cron job"),
-            ("customresourcedefinitions", "custom resource definition"),
-            ("daemonsets", "daemon set"),
-            ("horizontalpodautoscalers", "horizontal pod autoscaler"),
-            ("ingressclasses", "ingress class"),
-            (
-                "mutatingwebhookconfigurations",
-                "mutating webhook configuration",
-            ),
-            ("networkpolicies", "network policy"),
-            ("persistentvolumeclaims", "persistent volume claim"),
-            ("persistentvolumes", "persistent volume"),
-            ("poddisruptionbudgets", "pod disruption budget"),
-            ("priorityclasses", "priority class"),
-            ("resourcequotas", "resource quota"),
-            ("rolebindings", "role binding"),
-            ("serviceaccounts", "service account"),
-            ("statefulsets", "stateful set"),
-            ("storageclasses", "storage class"),
-            (
-                "validatingwebhookconfigurations",
-                "validating webhook configuration",
-            ),
-        ];
-        let compound = COMPOUNDS
-            .iter()
-            .find(|(plural, _)| *plural == self.resource);
-        compound.map_or_else(|| singular(&self.resource), |(_, noun)| (*noun).to_owned())
-    }
-
-    /// Returns what was done to one of it.
-    pub(super) fn what(&self, verb: &str) -> String {
-        let noun = self.noun();
-        match (self.subresource.as_str(), verb) {
-            ("scale", _) => format!("Scale {noun}"),
-            ("exec", _) => format!("Run a command in {noun}"),
-            ("eviction", _) => format!("Evict {noun}"),
-            ("approval", _) => format!("Approve {noun}"),
-            (_, "patch") => format!("Update {noun}"),
-            (_, "deletecollection") => format!("Delete every {noun}"),
-            _ => format!("{} {noun}", sentence(verb)),
-        }
-    }
-
-    /// Returns the words for a line: `patch deployments/scale`.
-    pub(super) fn method(&self, verb: &str) -> String {
-        match self.subresource.as_str() {
-            "" => format!("{verb} {}", self.resource),
-            subresource => format!("{verb} {}/{subresource}", self.resource),
-        }
-    }
-
-    /// Returns its API group, by which sessions are summed up.
-    pub(super) fn area(&self) -> String {
-        match self.group.as_str() {
-            "" => "core".to_owned(),
-            group => group.split('.').next().unwrap_or_default().to_owned(),
-        }
-    }
-
-    /// Returns whether it runs a service.
-    pub(super) fn is_workload(&self) -> bool {
-        matches!(
-            self.resource.as_str(),
-            "deployments" | "statefulsets" | "daemonsets" | "cronjobs"
-        )
-    }
-
-    /// Returns whether Argo CD or Flux keep in it what they are doing.
-    fn is_of_automation(&self) -> bool {
-        let kinds = ["applications", "applicationsets", "appprojects"];
-        self.group.ends_with(".fluxcd.io")
-            || self.group == "argoproj.io" && kinds.contains(&self.resource.as_str())
-    }
-
-    /// Returns whether its kind was added to the cluster.
-    fn is_custom(&self) -> bool {
-        self.group.contains('.') && !self.group.ends_with(".k8s.io")
     }
 }
 
