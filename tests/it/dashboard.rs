@@ -98,6 +98,8 @@ const PASSWORD: &str = "a pear and 4711 plums";
 pub(crate) struct Person {
     pub(crate) id: String,
     pub(crate) email: String,
+    /// The cookie of the session.
+    pub(crate) cookie: String,
     pub(crate) browser: TestClient,
 }
 
@@ -108,11 +110,17 @@ pub(crate) async fn join(app: &TestApp, by: &TestClient, name: &str, role: &str)
     let fields = [("name", name), ("password", PASSWORD)];
     let answer = app.anonymous().post_form(&link, &fields).await;
     answer.is(303);
-    let browser = app.anonymous().with("cookie", answer.cookie());
+    let cookie = answer.cookie().to_owned();
+    let browser = app.anonymous().with("cookie", &cookie);
     let members = by.get("/settings/members").await.text;
     let (_, row) = members.split_once(email.as_str()).expect("a row of them");
     let id = between(row, "/settings/members/", "/").to_owned();
-    Person { id, email, browser }
+    Person {
+        id,
+        email,
+        cookie,
+        browser,
+    }
 }
 
 /// One resource of every kind that has a page or a form.

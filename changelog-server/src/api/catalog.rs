@@ -31,11 +31,7 @@ pub(super) async fn get<T: StoredItem>(app: App, caller: Caller, request: Reques
 }
 
 /// Creates an item.
-pub(super) async fn create<T: StoredItem>(
-    app: App,
-    caller: Caller,
-    mut request: Request,
-) -> ApiResult {
+pub(super) async fn create<T: StoredItem>(app: App, caller: Caller, request: Request) -> ApiResult {
     request.no_parameters()?;
     let bytes = request.json_body().await?;
     let now = app.now();
@@ -64,11 +60,7 @@ pub(super) async fn create<T: StoredItem>(
 }
 
 /// Updates an item.
-pub(super) async fn update<T: StoredItem>(
-    app: App,
-    caller: Caller,
-    mut request: Request,
-) -> ApiResult {
+pub(super) async fn update<T: StoredItem>(app: App, caller: Caller, request: Request) -> ApiResult {
     request.no_parameters()?;
     let id: T::Id = request.id()?;
     let bytes = request.json_body().await?;

@@ -86,7 +86,7 @@ pub(super) async fn get(app: App, caller: Caller, request: Request) -> ApiResult
     ),
     request_body = NewChange,
     responses((status = 201, description = "The created change", body = Data<ChangeCreated>)))]
-pub(super) async fn create(app: App, caller: Caller, mut request: Request) -> ApiResult {
+pub(super) async fn create(app: App, caller: Caller, request: Request) -> ApiResult {
     request.no_parameters()?;
     let bytes = request.json_body().await?;
     let now = app.now();
@@ -130,7 +130,7 @@ pub(super) async fn create_one(
     request_body = NewChanges,
     responses((status = 201, description = "The created changes, in the order of the request",
         body = Data<Vec<ChangeCreated>>)))]
-pub(super) async fn create_many(app: App, caller: Caller, mut request: Request) -> ApiResult {
+pub(super) async fn create_many(app: App, caller: Caller, request: Request) -> ApiResult {
     request.no_parameters()?;
     let bytes = request.json_body().await?;
     let now = app.now();
@@ -201,7 +201,7 @@ async fn complete(
     params(("id" = ChangeId, Path, description = "The change's id")),
     request_body = ChangePatch,
     responses((status = 200, description = "The updated change", body = Data<Change>)))]
-pub(super) async fn update(app: App, caller: Caller, mut request: Request) -> ApiResult {
+pub(super) async fn update(app: App, caller: Caller, request: Request) -> ApiResult {
     request.no_parameters()?;
     let id: ChangeId = request.id()?;
     let bytes = request.json_body().await?;

@@ -36,7 +36,7 @@ pub(super) async fn get(app: App, caller: Caller, request: Request) -> ApiResult
 #[utoipa::path(post, path = "/api/incidents", tag = "incidents", operation_id = "create_incident",
     request_body = NewIncident,
     responses((status = 201, description = "The opened incident", body = Data<Incident>)))]
-pub(super) async fn create(app: App, caller: Caller, mut request: Request) -> ApiResult {
+pub(super) async fn create(app: App, caller: Caller, request: Request) -> ApiResult {
     request.no_parameters()?;
     let bytes = request.json_body().await?;
     let now = app.now();
@@ -65,7 +65,7 @@ pub(super) async fn create(app: App, caller: Caller, mut request: Request) -> Ap
     params(("id" = IncidentId, Path, description = "The incident's id")),
     request_body = IncidentPatch,
     responses((status = 200, description = "The updated incident", body = Data<Incident>)))]
-pub(super) async fn update(app: App, caller: Caller, mut request: Request) -> ApiResult {
+pub(super) async fn update(app: App, caller: Caller, request: Request) -> ApiResult {
     request.no_parameters()?;
     let id: IncidentId = request.id()?;
     let bytes = request.json_body().await?;
@@ -88,7 +88,7 @@ pub(super) async fn update(app: App, caller: Caller, mut request: Request) -> Ap
     params(("id" = IncidentId, Path, description = "The incident's id")),
     request_body = CauseInput,
     responses((status = 200, description = "The incident", body = Data<Incident>)))]
-pub(super) async fn mark_cause(app: App, caller: Caller, mut request: Request) -> ApiResult {
+pub(super) async fn mark_cause(app: App, caller: Caller, request: Request) -> ApiResult {
     request.no_parameters()?;
     let id: IncidentId = request.id()?;
     let bytes = request.json_body().await?;

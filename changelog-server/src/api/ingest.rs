@@ -45,7 +45,7 @@ pub(super) struct StoredEvent {
         (status = 200, description = "The answer to a sender that only checks the address, or to a command of Slack",
             body = Object),
     ))]
-pub(super) async fn receive(app: App, mut request: Request) -> ApiResult {
+pub(super) async fn receive(app: App, request: Request) -> ApiResult {
     let source = find(&app, &request).await?;
     let _ = request.context.state.tenant.set(source.tenant);
     let body = request.raw_body(MAX_BODY_BYTES).await?;

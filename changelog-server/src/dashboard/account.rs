@@ -127,7 +127,7 @@ async fn show_account(app: &App, request: &Request, viewer: &Viewer, shown: Show
 }
 
 /// `POST /account`
-pub(super) async fn rename(app: App, mut request: Request) -> ApiResult {
+pub(super) async fn rename(app: App, request: Request) -> ApiResult {
     let viewer = Viewer::write_own(&app, &request, Section::Account).await?;
     refuse_by_provider(&viewer)?;
     let form = request.form().await?;
@@ -167,7 +167,7 @@ pub(super) async fn create_feed(app: App, request: Request) -> ApiResult {
 }
 
 /// `POST /account/password`
-pub(super) async fn change_password(app: App, mut request: Request) -> ApiResult {
+pub(super) async fn change_password(app: App, request: Request) -> ApiResult {
     let viewer = Viewer::write_own(&app, &request, Section::Account).await?;
     refuse_by_provider(&viewer)?;
     app.rate_limits.sign_in(request.context.address)?;

@@ -115,7 +115,7 @@ async fn sign_in_by_proxy(
 }
 
 /// `POST /sign-in`
-pub(super) async fn sign_in(app: App, mut request: Request) -> ApiResult {
+pub(super) async fn sign_in(app: App, request: Request) -> ApiResult {
     cross_site::refuse(&app, &request)?;
     app.rate_limits.sign_in(request.context.address)?;
     let form = request.form().await?;
@@ -361,7 +361,7 @@ pub(super) async fn sign_out(app: App, request: Request) -> ApiResult {
 }
 
 /// `POST /organization`
-pub(super) async fn switch_organization(app: App, mut request: Request) -> ApiResult {
+pub(super) async fn switch_organization(app: App, request: Request) -> ApiResult {
     let viewer = Viewer::switch(&app, &request, Section::Overview).await?;
     let form = request.form().await?;
     let target: OrganizationId = form.value("organization_id").parse().map_err(|bad| {

@@ -80,7 +80,7 @@ async fn show_invitation(app: &App, token: &str, status: u16, form: Form) -> Api
 }
 
 /// `POST /invitations/TOKEN`
-pub(super) async fn accept(app: App, mut request: Request) -> ApiResult {
+pub(super) async fn accept(app: App, request: Request) -> ApiResult {
     cross_site::refuse(&app, &request)?;
     app.rate_limits.sign_in(request.context.address)?;
     let token = request.parameter.clone();

@@ -64,7 +64,7 @@ pub(super) async fn list(app: App, request: Request) -> ApiResult {
 
 /// `POST /notifications/read`: marks all that were recorded when the page was shown, also
 /// those that it has no room for.
-pub(super) async fn mark_all(app: App, mut request: Request) -> ApiResult {
+pub(super) async fn mark_all(app: App, request: Request) -> ApiResult {
     let viewer = Viewer::write_own(&app, &request, Section::Account).await?;
     let form = request.form().await?;
     let until = form.value("until").parse().unwrap_or_default();

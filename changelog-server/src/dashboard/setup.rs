@@ -64,7 +64,7 @@ pub(super) async fn setup_form(app: App, request: Request) -> ApiResult {
 }
 
 /// `POST /setup`
-pub(super) async fn set_up(app: App, mut request: Request) -> ApiResult {
+pub(super) async fn set_up(app: App, request: Request) -> ApiResult {
     cross_site::refuse(&app, &request)?;
     app.rate_limits.sign_in(request.context.address)?;
     let form = request.form().await?;

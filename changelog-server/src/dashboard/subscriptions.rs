@@ -97,7 +97,7 @@ pub(super) async fn forms_of(
 }
 
 /// `POST /services/ID/subscription`
-pub(super) async fn set(app: App, mut request: Request) -> ApiResult {
+pub(super) async fn set(app: App, request: Request) -> ApiResult {
     let viewer = Viewer::write(&app, &request, Section::Services).await?;
     let form = request.form().await?;
     let (tenant, person) = (viewer.tenant(), viewer.session.person.id);
@@ -139,7 +139,7 @@ pub(super) async fn set(app: App, mut request: Request) -> ApiResult {
 }
 
 /// `POST /services/ID/subscription/stop`
-pub(super) async fn stop(app: App, mut request: Request) -> ApiResult {
+pub(super) async fn stop(app: App, request: Request) -> ApiResult {
     let viewer = Viewer::write_own(&app, &request, Section::Services).await?;
     let form = request.form().await?;
     let (tenant, person) = (viewer.tenant(), viewer.session.person.id);

@@ -69,8 +69,8 @@ async fn views_page(app: &App, viewer: &Viewer, form: Form) -> ApiResult {
 }
 
 /// `POST /views`
-pub(super) async fn create(app: App, mut request: Request) -> ApiResult {
-    let (viewer, form) = submitted(&app, &mut request).await?;
+pub(super) async fn create(app: App, request: Request) -> ApiResult {
+    let (viewer, form) = submitted(&app, &request).await?;
     let query = without(form.value("query"), &["page", "before"]);
     let name = match name(&form) {
         Ok(name) => name,
@@ -114,8 +114,8 @@ pub(super) async fn create(app: App, mut request: Request) -> ApiResult {
 }
 
 /// `POST /views/ID`
-pub(super) async fn rename(app: App, mut request: Request) -> ApiResult {
-    let (viewer, mut form) = submitted(&app, &mut request).await?;
+pub(super) async fn rename(app: App, request: Request) -> ApiResult {
+    let (viewer, mut form) = submitted(&app, &request).await?;
     let id = id(&request)?;
     form.set(RENAMED, id.to_string());
     let name = match name(&form) {
@@ -138,8 +138,8 @@ pub(super) async fn rename(app: App, mut request: Request) -> ApiResult {
 }
 
 /// `POST /views/ID/delete`
-pub(super) async fn delete(app: App, mut request: Request) -> ApiResult {
-    let (viewer, form) = submitted(&app, &mut request).await?;
+pub(super) async fn delete(app: App, request: Request) -> ApiResult {
+    let (viewer, form) = submitted(&app, &request).await?;
     let id = id(&request)?;
     let mut tx = app.store.begin_for(viewer.tenant()).await?;
     let owner = owner(&viewer, &form);
@@ -150,7 +150,7 @@ pub(super) async fn delete(app: App, mut request: Request) -> ApiResult {
 
 /// Reads a form about a view. Everybody may have views; owners and admins change those
 /// that the organization shares.
-async fn submitted(app: &App, request: &mut Request) -> Result<(Viewer, Form), ApiError> {
+async fn submitted(app: &App, request: &Request) -> Result<(Viewer, Form), ApiError> {
     let form = request.form().await?;
     let viewer = if form.has("shared") {
         Viewer::manage(app, request, Section::Changes).await?

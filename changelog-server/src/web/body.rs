@@ -1,5 +1,6 @@
 //! Reading a request body: its type, size, deadline and content.
 
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -20,19 +21,19 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(15);
 
 impl Request {
     /// Reads a whole body that is declared as JSON; does not parse it.
-    pub(crate) async fn json_body(&mut self) -> Result<Bytes, ApiError> {
+    pub(crate) async fn json_body(&self) -> Result<Bytes, ApiError> {
         self.body_of_type("application/json", MAX_BODY_BYTES).await
     }
 
     /// Reads a whole body that must be declared as `expected`, a media type, of at most so many
     /// bytes.
     pub(crate) async fn body_of_type(
-        &mut self,
+        &self,
         expected: &str,
         limit: usize,
     ) -> Result<Bytes, ApiError> {
-        let declared = self.header(header::CONTENT_TYPE.as_str());
-        if !declared.is_some_and(|declared| is_media_type(declared, expected)) {
+        if !self.is_of_type(expected) {
+            let declared = self.header(header::CONTENT_TYPE.as_str());
             let given = declared.map_or("none".to_owned(), |declared| format!("{declared:?}"));
             let detail = format!("the header content-type must be {expected}, got {given}");
             return Err(ApiError::new(ProblemCode::UnsupportedMediaType, detail));
@@ -40,8 +41,17 @@ impl Request {
         self.raw_body(limit).await
     }
 
+    /// Returns whether the body is declared as a media type.
+    pub(crate) fn is_of_type(&self, expected: &str) -> bool {
+        let declared = self.header(header::CONTENT_TYPE.as_str());
+        declared.is_some_and(|declared| is_media_type(declared, expected))
+    }
+
     /// Reads a whole body of any type, of at most so many bytes.
-    pub(crate) async fn raw_body(&mut self, limit: usize) -> Result<Bytes, ApiError> {
+    pub(crate) async fn raw_body(&self, limit: usize) -> Result<Bytes, ApiError> {
+        if let Some(received) = self.received.get() {
+            return Ok(received.clone());
+        }
         self.refuse_encoded()?;
         let declared_length = self
             .header(header::CONTENT_LENGTH.as_str())
@@ -77,8 +87,13 @@ impl Request {
             .with_header(header::ACCEPT_ENCODING, IDENTITY))
     }
 
-    async fn read(&mut self, expected: usize, limit: usize) -> Result<Bytes, ApiError> {
-        let Some(mut stream) = self.body.take() else {
+    async fn read(&self, expected: usize, limit: usize) -> Result<Bytes, ApiError> {
+        let unread = self
+            .body
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        let Some(mut stream) = unread else {
             return Ok(Bytes::new());
         };
         let mut body = BytesMut::with_capacity(expected);

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::str::FromStr;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use bytes::Bytes;
 use changelog_core::problem::BadValue;
@@ -66,8 +66,10 @@ pub(crate) struct Request {
     pub(crate) headers: HeaderMap,
     /// The parameter in the path; empty on a route without one.
     pub(crate) parameter: String,
-    /// `None` once the body has been read.
-    pub(crate) body: Option<BodyStream>,
+    /// The body; `None` once it has been read.
+    pub(crate) body: Mutex<Option<BodyStream>>,
+    /// The body if it was read before it was needed.
+    pub(crate) received: OnceLock<Bytes>,
 }
 
 impl Request {

@@ -5,7 +5,7 @@
 //! does), and everything that can fail is a `?` inside the handler. The path is looked up
 //! in a tree: with a filter for each endpoint, a request would pass through all of them.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock};
 
 use bytes::{Buf, Bytes};
 use changelog_core::ProblemCode;
@@ -181,7 +181,8 @@ fn request() -> impl Filter<Extract = (Request,), Error = Rejection> + Clone {
                 query,
                 headers,
                 parameter: String::new(),
-                body: Some(boxed(body)),
+                body: Mutex::new(Some(boxed(body))),
+                received: OnceLock::new(),
             },
         )
 }

@@ -278,7 +278,9 @@ async fn the_last_owner_cannot_leave(app: TestApp) {
 
 async fn removed_members_lose_access_at_once(app: TestApp) {
     let owner = app.browser().await;
-    let Person { id, browser, email } = join(&app, &owner, "leaver", "admin").await;
+    let Person {
+        id, browser, email, ..
+    } = join(&app, &owner, "leaver", "admin").await;
     browser.get("/account").await.is(200);
     browser.get("/api/activity").await.is(200);
     owner.submit(&path(&id, "remove"), &[]).await;

@@ -1,10 +1,13 @@
 //! What each role may see and do, and that pages are separate per organization.
 
+use std::time::Duration;
+
 use super::{Resources, between, entries, join, routes};
-use changelog_tests::{TestApp, assert_contains, on_one};
+use changelog_tests::{RawConnection, TestApp, assert_contains, assert_lacks, on_one};
 
 on_one!(
     viewers_cannot_write,
+    a_role_counts_when_a_form_is_complete,
     members_cannot_manage_keys_or_members,
     records_of_another_organization_are_not_found,
     anonymous_requests_are_redirected_to_the_sign_in,
@@ -33,6 +36,40 @@ const WITHOUT_ROLE: [&str; 16] = [
     "/notifications/read",
     "/notifications/{id}/read",
 ];
+
+/// A person whose role is taken away while a form of theirs arrives may no longer save it.
+async fn a_role_counts_when_a_form_is_complete(app: TestApp) {
+    let owner = app.browser().await;
+    let admin = join(&app, &owner, "admin", "admin").await;
+    let form = "name=Kept+open&scopes=read";
+    let mut held = Vec::new();
+    for _ in 0..2 {
+        let mut connection = RawConnection::connect(&app.server.address).await;
+        let head = format!(
+            "POST /settings/api-keys HTTP/1.1\r\nhost: x\r\ncookie: {}\r\ncontent-length: {}\r\n\
+             content-type: application/x-www-form-urlencoded\r\n\r\n",
+            admin.cookie,
+            form.len()
+        );
+        connection.send(format!("{head}{}", &form[..3])).await;
+        held.push(connection);
+    }
+    // The head of both was read.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let role = format!("/settings/members/{}/role", admin.id);
+    for (mut connection, (path, fields, status)) in held.into_iter().zip([
+        (role, &[("role", "viewer")][..], 403),
+        (format!("/settings/members/{}/remove", admin.id), &[], 303),
+    ]) {
+        owner.post_form(&path, fields).await.is(303);
+        connection.send(&form[3..]).await;
+        let answer = connection
+            .receive_until("\r\n\r\n", Duration::from_secs(10))
+            .await;
+        assert_eq!(answer.status(), Some(status), "{answer:?}");
+    }
+    assert_lacks(&owner.page("/settings/api-keys").await, "Kept open");
+}
 
 async fn viewers_cannot_write(app: TestApp) {
     let resources = Resources::of(&app, &app.organization).await;

@@ -72,10 +72,7 @@ async fn view<P: CatalogPage>(
 }
 
 /// `POST /services`, `POST /hosts`
-pub(in crate::dashboard) async fn create<P: CatalogPage>(
-    app: App,
-    mut request: Request,
-) -> ApiResult {
+pub(in crate::dashboard) async fn create<P: CatalogPage>(app: App, request: Request) -> ApiResult {
     let viewer = Viewer::write(&app, &request, P::TEXTS.section).await?;
     let form = request.form().await?;
     match insert::<P>(&app, &viewer, &form).await {
@@ -102,10 +99,7 @@ async fn insert<P: CatalogPage>(
 }
 
 /// `POST /services/ID`, `POST /hosts/ID`
-pub(in crate::dashboard) async fn update<P: CatalogPage>(
-    app: App,
-    mut request: Request,
-) -> ApiResult {
+pub(in crate::dashboard) async fn update<P: CatalogPage>(app: App, request: Request) -> ApiResult {
     let viewer = Viewer::write(&app, &request, P::TEXTS.section).await?;
     let id: P::Id = request.id()?;
     let form = request.form().await?;

@@ -199,7 +199,7 @@ pub(in crate::dashboard) async fn new_form(app: App, request: Request) -> ApiRes
 }
 
 /// `POST /changes`
-pub(in crate::dashboard) async fn create(app: App, mut request: Request) -> ApiResult {
+pub(in crate::dashboard) async fn create(app: App, request: Request) -> ApiResult {
     let viewer = Viewer::write(&app, &request, Section::Changes).await?;
     let form = request.form().await?;
     match insert(&app, &viewer, &form).await {
@@ -334,7 +334,7 @@ fn word(value: Option<&impl ToString>) -> String {
 }
 
 /// `POST /changes/ID`
-pub(in crate::dashboard) async fn update(app: App, mut request: Request) -> ApiResult {
+pub(in crate::dashboard) async fn update(app: App, request: Request) -> ApiResult {
     let viewer = Viewer::write(&app, &request, Section::Changes).await?;
     let id: ChangeId = request.id()?;
     let form = request.form().await?;

@@ -19,7 +19,7 @@ static FIELDS: [Field; 2] = [
 ];
 
 /// `POST /incidents/ID/cause`
-pub(in crate::dashboard) async fn mark(app: App, mut request: Request) -> ApiResult {
+pub(in crate::dashboard) async fn mark(app: App, request: Request) -> ApiResult {
     let viewer = Viewer::write(&app, &request, Section::Incidents).await?;
     let id: IncidentId = request.id()?;
     let form = request.form().await?;

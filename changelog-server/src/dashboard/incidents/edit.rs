@@ -116,7 +116,7 @@ pub(in crate::dashboard) async fn new_form(app: App, request: Request) -> ApiRes
 }
 
 /// `POST /incidents`
-pub(in crate::dashboard) async fn create(app: App, mut request: Request) -> ApiResult {
+pub(in crate::dashboard) async fn create(app: App, request: Request) -> ApiResult {
     let viewer = Viewer::write(&app, &request, Section::Incidents).await?;
     let form = request.form().await?;
     match insert(&app, &viewer, &form).await {
@@ -176,7 +176,7 @@ pub(super) fn present_form(incident: &Incident, zone: Zone) -> Form {
 }
 
 /// `POST /incidents/ID`
-pub(in crate::dashboard) async fn update(app: App, mut request: Request) -> ApiResult {
+pub(in crate::dashboard) async fn update(app: App, request: Request) -> ApiResult {
     let viewer = Viewer::write(&app, &request, Section::Incidents).await?;
     let id: IncidentId = request.id()?;
     let form = request.form().await?;

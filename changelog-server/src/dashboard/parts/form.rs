@@ -16,6 +16,8 @@ use crate::web::{ApiError, Request};
 /// The maximum number of fields; no page has half as many. Each lookup of a field
 /// goes through all of them.
 const MAX_FIELDS: usize = 100;
+/// The media type of a form.
+const FORM_TYPE: &str = "application/x-www-form-urlencoded";
 /// The limit on a body: of what the API takes, each byte may be written as three.
 const MAX_FORM_BYTES: usize = 3 * MAX_BODY_BYTES;
 
@@ -149,16 +151,23 @@ impl Field {
 
 impl Request {
     /// Reads the form in the body.
-    pub(crate) async fn form(&mut self) -> Result<Form, ApiError> {
-        let body = self
-            .body_of_type("application/x-www-form-urlencoded", MAX_FORM_BYTES)
-            .await?;
+    pub(crate) async fn form(&self) -> Result<Form, ApiError> {
+        let body = self.body_of_type(FORM_TYPE, MAX_FORM_BYTES).await?;
         let size = body.len();
         let form = blocking_pool::run_sized(size, move || Form::parse(&body)).await;
         if form.values.len() > MAX_FIELDS {
             return Err(ApiError::new(ProblemCode::MalformedBody, too_many_fields()));
         }
         Ok(form)
+    }
+
+    /// Waits until the form in the body has arrived, if there is one.
+    pub(crate) async fn receive_form(&self) -> Result<(), ApiError> {
+        if self.is_of_type(FORM_TYPE) {
+            let body = self.raw_body(MAX_FORM_BYTES).await?;
+            self.received.get_or_init(|| body);
+        }
+        Ok(())
     }
 
     /// Reads the query string as a form.

@@ -140,6 +140,9 @@ impl Viewer {
         section: Section,
     ) -> Result<Self, ApiError> {
         cross_site::refuse(app, request)?;
+        session::require(app, request).await?;
+        // It may take long: what the person may do is read when it is complete.
+        request.receive_form().await?;
         Self::read(app, request, section).await
     }
 
@@ -179,8 +182,7 @@ impl Viewer {
         request: &Request,
         section: Section,
     ) -> Result<Self, ApiError> {
-        cross_site::refuse(app, request)?;
-        let viewer = Self::read(app, request, section).await?;
+        let viewer = Self::switch(app, request, section).await?;
         viewer.require(|role| *role == Role::Owner, "owners")
     }
 

@@ -208,7 +208,7 @@ async fn show_keys(app: &App, viewer: &Viewer, outcome: Outcome) -> ApiResult {
 }
 
 /// `POST /settings/api-keys`
-pub(crate) async fn create(app: App, mut request: Request) -> ApiResult {
+pub(crate) async fn create(app: App, request: Request) -> ApiResult {
     let viewer = Viewer::manage(&app, &request, Section::Settings).await?;
     let form = request.form().await?;
     let now = app.now();

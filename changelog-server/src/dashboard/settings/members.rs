@@ -143,7 +143,7 @@ async fn show_members(app: &App, viewer: &Viewer, status: u16, outcome: Outcome)
 }
 
 /// `POST /settings/members/invite`
-pub(crate) async fn invite(app: App, mut request: Request) -> ApiResult {
+pub(crate) async fn invite(app: App, request: Request) -> ApiResult {
     let viewer = Viewer::manage(&app, &request, Section::Settings).await?;
     app.rate_limits.invitation(viewer.session.person.id)?;
     let form = request.form().await?;
@@ -249,7 +249,7 @@ pub(crate) async fn withdraw(app: App, request: Request) -> ApiResult {
 }
 
 /// `POST /settings/members/ID/role`
-pub(crate) async fn set_role(app: App, mut request: Request) -> ApiResult {
+pub(crate) async fn set_role(app: App, request: Request) -> ApiResult {
     let viewer = Viewer::manage(&app, &request, Section::Settings).await?;
     let user: UserId = request.id()?;
     let form = request.form().await?;
@@ -288,7 +288,7 @@ pub(crate) async fn remove(app: App, request: Request) -> ApiResult {
 
 /// `POST /settings/members/ID/erase`: removes a member, and lets a pseudonym take the place of
 /// their name in all records.
-pub(crate) async fn erase(app: App, mut request: Request) -> ApiResult {
+pub(crate) async fn erase(app: App, request: Request) -> ApiResult {
     let viewer = Viewer::own(&app, &request, Section::Settings).await?;
     let user: UserId = request.id()?;
     let form = request.form().await?;

@@ -70,7 +70,7 @@ async fn render(
 }
 
 /// `POST /settings/organization`
-pub(crate) async fn rename(app: App, mut request: Request) -> ApiResult {
+pub(crate) async fn rename(app: App, request: Request) -> ApiResult {
     let viewer = Viewer::manage(&app, &request, Section::Settings).await?;
     let form = request.form().await?;
     match form.create::<NewOrganization>(NAME, app.now().into()).await {
@@ -86,7 +86,7 @@ pub(crate) async fn rename(app: App, mut request: Request) -> ApiResult {
 
 /// `POST /settings/organization/retention`: shows what would be deleted, and sets it once that is
 /// confirmed.
-pub(crate) async fn set_retention(app: App, mut request: Request) -> ApiResult {
+pub(crate) async fn set_retention(app: App, request: Request) -> ApiResult {
     let viewer = Viewer::own(&app, &request, Section::Settings).await?;
     let form = request.form().await?;
     let now = app.now();

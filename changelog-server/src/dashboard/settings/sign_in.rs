@@ -188,7 +188,7 @@ async fn show(
 }
 
 /// `POST /settings/sign-in`: tests the connection, then saves it.
-pub(crate) async fn save(app: App, mut request: Request) -> ApiResult {
+pub(crate) async fn save(app: App, request: Request) -> ApiResult {
     let viewer = Viewer::own(&app, &request, Section::Settings).await?;
     app.rate_limits.connection_test(viewer.session.person.id)?;
     let plan = app.store.organization(viewer.tenant()).await?.plan;

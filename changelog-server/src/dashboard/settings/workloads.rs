@@ -149,7 +149,7 @@ async fn read(app: &App, tenant: Tenant, form: &Form) -> Result<NewWorkload, Sto
 }
 
 /// `POST /settings/workloads`
-pub(crate) async fn create(app: App, mut request: Request) -> ApiResult {
+pub(crate) async fn create(app: App, request: Request) -> ApiResult {
     let viewer = Viewer::manage(&app, &request, Section::Settings).await?;
     let form = request.form().await?;
     let (tenant, now) = (viewer.tenant(), app.now());
@@ -230,7 +230,7 @@ async fn form_of(app: &App, tenant: Tenant, workload: &Workload) -> Result<Form,
 }
 
 /// `POST /settings/workloads/ID`
-pub(crate) async fn update(app: App, mut request: Request) -> ApiResult {
+pub(crate) async fn update(app: App, request: Request) -> ApiResult {
     let viewer = Viewer::manage(&app, &request, Section::Settings).await?;
     let tenant = viewer.tenant();
     let workload = app.store.workload_of(tenant, request.id()?).await?;

@@ -24,7 +24,7 @@ struct ConfirmPage<'a> {
 
 /// `POST /sso/confirm`: a person whom the provider knows enters the password of the member who
 /// has the address.
-pub(in crate::dashboard) async fn confirm(app: App, mut request: Request) -> ApiResult {
+pub(in crate::dashboard) async fn confirm(app: App, request: Request) -> ApiResult {
     cross_site::refuse(&app, &request)?;
     app.rate_limits.sign_in(request.context.address)?;
     let form = request.form().await?;

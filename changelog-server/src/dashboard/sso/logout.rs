@@ -11,7 +11,7 @@ use crate::web::{ApiError, ApiResult, Request, reply};
 const LOGOUT_EVENT: &str = "http://schemas.openid.net/event/backchannel-logout";
 
 /// `POST /sso/backchannel-logout/ORGANIZATION`: the provider says that a person has signed out.
-pub(in crate::dashboard) async fn backchannel_logout(app: App, mut request: Request) -> ApiResult {
+pub(in crate::dashboard) async fn backchannel_logout(app: App, request: Request) -> ApiResult {
     let id: OrganizationId = request.id()?;
     let form = request.form().await?;
     let result = log_out(&app, id, form.value("logout_token")).await?;

@@ -42,7 +42,7 @@ fn back(connection: &Connection, done: &str) -> Response {
 }
 
 /// `POST /settings/integrations/ID`
-pub(in crate::dashboard) async fn update(app: App, mut request: Request) -> ApiResult {
+pub(in crate::dashboard) async fn update(app: App, request: Request) -> ApiResult {
     let (viewer, connection) = managed(&app, &request).await?;
     let form = request.form().await?;
     let Some(kind) = kind_of(&connection.kind) else {
@@ -186,7 +186,7 @@ pub(in crate::dashboard) async fn delete(app: App, request: Request) -> ApiResul
 }
 
 /// `POST /settings/integrations/ID/replay`
-pub(in crate::dashboard) async fn replay(app: App, mut request: Request) -> ApiResult {
+pub(in crate::dashboard) async fn replay(app: App, request: Request) -> ApiResult {
     let (viewer, connection) = managed(&app, &request).await?;
     let form = request.form().await?;
     let Ok(sequence) = form.value("sequence").parse::<i64>() else {

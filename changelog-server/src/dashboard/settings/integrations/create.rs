@@ -59,7 +59,7 @@ fn form_page(
 }
 
 /// `POST /settings/integrations`
-pub(in crate::dashboard) async fn create(app: App, mut request: Request) -> ApiResult {
+pub(in crate::dashboard) async fn create(app: App, request: Request) -> ApiResult {
     let viewer = Viewer::manage(&app, &request, Section::Settings).await?;
     let form = request.form().await?;
     let Some(kind) = chosen(&form) else {

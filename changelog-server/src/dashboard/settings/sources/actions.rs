@@ -31,7 +31,7 @@ fn known(source: &Source) -> Result<&'static OfferedKind, ApiError> {
 }
 
 /// `POST /settings/sources/ID`
-pub(in crate::dashboard) async fn update(app: App, mut request: Request) -> ApiResult {
+pub(in crate::dashboard) async fn update(app: App, request: Request) -> ApiResult {
     let (viewer, source) = managed(&app, &request).await?;
     let form = request.form().await?;
     let now = app.now();
@@ -102,7 +102,7 @@ async fn save(
 }
 
 /// `POST /settings/sources/ID/preview`
-pub(in crate::dashboard) async fn preview(app: App, mut request: Request) -> ApiResult {
+pub(in crate::dashboard) async fn preview(app: App, request: Request) -> ApiResult {
     let (viewer, source) = managed(&app, &request).await?;
     let form = request.form().await?;
     let read = form::read_patch(known(&source)?, &source, &form, app.now().into()).await;
@@ -175,7 +175,7 @@ pub(in crate::dashboard) async fn delete(app: App, request: Request) -> ApiResul
 }
 
 /// `POST /settings/sources/ID/replay`
-pub(in crate::dashboard) async fn replay(app: App, mut request: Request) -> ApiResult {
+pub(in crate::dashboard) async fn replay(app: App, request: Request) -> ApiResult {
     let (viewer, source) = managed(&app, &request).await?;
     let form = request.form().await?;
     let event = form.value("event").parse::<SourceEventId>().ok();

@@ -55,7 +55,7 @@ fn form_page(
 }
 
 /// `POST /settings/sources`
-pub(in crate::dashboard) async fn create(app: App, mut request: Request) -> ApiResult {
+pub(in crate::dashboard) async fn create(app: App, request: Request) -> ApiResult {
     let viewer = Viewer::manage(&app, &request, Section::Settings).await?;
     let form = request.form().await?;
     let Some(kind) = kind_of(form.value("kind")) else {
