@@ -19,6 +19,13 @@ use super::writer::{SqliteTx, Writer};
 /// How long a database may take to show that it answers at all.
 const PING_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// Read a page. PostgreSQL tells as well whether it is a standby, or was set to take no writes.
+const SQLITE_PING: &str = "SELECT created_at, FALSE FROM organizations LIMIT 1";
+const POSTGRES_PING: &str = "
+SELECT created_at,
+       pg_is_in_recovery() OR current_setting('default_transaction_read_only')::boolean
+FROM organizations LIMIT 1";
+
 /// The connection that one transaction runs on.
 pub(crate) type TxConnection = Engine<SqliteTx, sqlx::Transaction<'static, Postgres>>;
 
@@ -60,6 +67,18 @@ pub(crate) struct ReaderGroups {
     pub(crate) points: Readers,
     /// For everything else: lists, searches, counts.
     pub(crate) lists: Readers,
+}
+
+impl ReaderGroups {
+    fn all(&self) -> [&Readers; 4] {
+        let Self {
+            health,
+            system,
+            points,
+            lists,
+        } = self;
+        [health, system, points, lists]
+    }
 }
 
 impl Connections {
@@ -116,14 +135,26 @@ impl Connections {
         }
     }
 
-    /// Makes a round trip that reads a real page of the database.
+    /// Makes a round trip that reads a real page of the database, and makes sure that it takes
+    /// writes.
     pub(crate) async fn ping(&self) -> Result<(), StoreError> {
         let health = &self.readers.health;
         let lease = health.lease(None, Planning::Automatic).await?;
-        let _: Option<(i64,)> = read!(lease, |db| {
-            sqlx::query_as("SELECT created_at FROM organizations LIMIT 1").fetch_optional(&mut **db)
+        let ping = match &lease {
+            Engine::Sqlite(_) => SQLITE_PING,
+            Engine::Postgres(_) => POSTGRES_PING,
+        };
+        let found: Option<(i64, bool)> = read!(lease, |db| {
+            sqlx::query_as(ping).fetch_optional(&mut **db)
         })?;
-        Ok(())
+        let Some((_, true)) = found else {
+            return Ok(());
+        };
+        // The address may lead to the primary again, over new connections.
+        for group in self.readers.all() {
+            group.release_idle();
+        }
+        Err(StoreError::Unavailable("the database is read-only".into()))
     }
 
     /// Returns how connections that read and transactions are used, by group.
@@ -145,14 +176,8 @@ impl Connections {
 
     /// Closes the connections; on SQLite this folds in the write-ahead log.
     pub(crate) async fn close(&self) {
-        let ReaderGroups {
-            health,
-            system,
-            points,
-            lists,
-        } = &self.readers;
-        for readers in [health, system, points, lists] {
-            readers.close().await;
+        for group in self.readers.all() {
+            group.close().await;
         }
         if let Engine::Postgres(pool) = &self.writes {
             pool.close().await;

@@ -15,6 +15,9 @@ pub fn existing<T>(found: Result<T, StoreError>) -> Result<Option<T>, StoreError
 /// PostgreSQL's code for a lock that was not acquired within `lock_timeout`.
 const LOCK_NOT_AVAILABLE: &str = "55P03";
 
+/// PostgreSQL's code for a write on a standby, or on a server that was set to take none.
+const READ_ONLY: &str = "25006";
+
 /// Why an operation of the store failed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum StoreError {
@@ -94,8 +97,12 @@ fn excludes_commit(code: &str) -> bool {
     match sqlite_code(code) {
         // BUSY, LOCKED, READONLY, FULL
         Some(code) => matches!(code, 5 | 6 | 8 | 13),
-        // Serialization failures and deadlocks, insufficient resources, timeouts.
-        None => code.starts_with("40") || code.starts_with("53") || code == "57014",
+        // Serialization failures and deadlocks, insufficient resources, timeouts, locks that
+        // were not to be had, read-only servers.
+        None => {
+            matches!(code.get(..2), Some("40" | "53"))
+                || matches!(code, "57014" | LOCK_NOT_AVAILABLE | READ_ONLY)
+        }
     }
 }
 
@@ -105,6 +112,9 @@ impl StoreError {
         match error {
             sqlx::Error::Io(_)
             | sqlx::Error::Tls(_)
+            // A proxy in front of a database that is down may close connections that it has
+            // accepted.
+            | sqlx::Error::Protocol(_)
             | sqlx::Error::PoolTimedOut
             | sqlx::Error::PoolClosed
             | sqlx::Error::WorkerCrashed
@@ -122,7 +132,9 @@ impl From<sqlx::Error> for StoreError {
             sqlx::Error::Database(error) if error.code().as_deref() == Some(LOCK_NOT_AVAILABLE) => {
                 Self::Locked
             }
-            error if Self::is_transient(error) => Self::Unavailable(error.to_string()),
+            error if Self::is_transient(error) || is_closed(error) => {
+                Self::Unavailable(error.to_string())
+            }
             _ => Self::Database(Arc::new(error)),
         }
     }
@@ -138,7 +150,15 @@ fn is_transient(code: &str) -> bool {
     // Connection exceptions, serialization failures and deadlocks, insufficient
     // resources, operator intervention, system errors; a read-only server.
     let class = code.get(..2).unwrap_or_default();
-    matches!(class, "08" | "40" | "53" | "57" | "58") || code == "25006"
+    matches!(class, "08" | "40" | "53" | "57" | "58") || code == READ_ONLY
+}
+
+/// Returns whether PostgreSQL lets nobody in: it refuses the user, or the database does not exist
+/// or accepts no connections. An operator has changed that while the service runs, and may change
+/// it back.
+fn is_closed(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(|error| error.code());
+    code.is_some_and(|code| code.starts_with("28") || matches!(&*code, "3D000" | "55000"))
 }
 
 /// Returns SQLite's primary result code; `None` for a code of PostgreSQL, which

@@ -15,9 +15,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use sqlx::pool::PoolConnection;
-use sqlx::{Connection, QueryBuilder, SqlStr, Transaction};
+use sqlx::{Connection, QueryBuilder, Row, SqlStr, Transaction};
 use sqlx_postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx_postgres::{PgConnection, PgPool, Postgres};
+use tokio::time::timeout;
 
 use super::postgres_begin::begin;
 
@@ -27,6 +28,11 @@ const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(2);
 const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 /// For how long a transaction may wait for its next statement.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// How long a connection that is checked may take to answer. sqlx waits without a limit, which
+/// on a connection whose other side has vanished is as long as the system sends again: a quarter
+/// of an hour.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A connection that was idle for longer, as over a restart of the database, is
 /// checked before it is used.
@@ -118,6 +124,7 @@ impl PostgresPool {
             pool: PgPoolOptions::new()
                 .max_connections(u32::try_from(connections).unwrap_or(u32::MAX))
                 .acquire_timeout(ACQUIRE_TIMEOUT)
+                .after_release(|connection, _| Box::pin(can_be_used_again(connection)))
                 .connect_lazy_with(options),
             route,
             idle: Idle::default(),
@@ -149,10 +156,13 @@ impl PostgresPool {
             Some(session) => session,
             None => self.new_session().await?,
         };
-        if session.was_idle_for_long() && session.ping().await.is_err() {
-            // First, so that the pool can replace it.
-            drop(session);
-            session = self.new_session().await?;
+        if session.was_idle_for_long() {
+            let answer = timeout(ANSWER_TIMEOUT, session.ping()).await;
+            if !matches!(answer, Ok(Ok(()))) {
+                // First, so that the pool can replace it.
+                session.close();
+                session = self.new_session().await?;
+            }
         }
         session.set(planning).await?;
         Ok(session)
@@ -207,12 +217,28 @@ impl PostgresPool {
         })
     }
 
-    /// Closes the connections.
-    pub(super) async fn close(&self) {
+    /// Gives the idle connections back to sqlx, which checks them.
+    pub(super) fn release_idle(&self) {
         let idle = std::mem::take(&mut *self.idle());
         drop(idle);
+    }
+
+    /// Closes the connections.
+    pub(super) async fn close(&self) {
+        self.release_idle();
         self.pool.close().await;
     }
+}
+
+/// Returns whether a connection that its caller has ended may be given to another one: its
+/// server answers, and takes writes. That of a standby does not; when the address leads to the
+/// primary again, only a new connection does.
+async fn can_be_used_again(connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
+    let answer = sqlx::raw_sql("SHOW transaction_read_only").fetch_one(connection);
+    let row = timeout(ANSWER_TIMEOUT, answer)
+        .await
+        .map_err(|_| sqlx::Error::Io(std::io::ErrorKind::TimedOut.into()))??;
+    Ok(row.try_get::<String, _>(0)? == "off")
 }
 
 fn lock(idle: &Idle) -> MutexGuard<'_, Vec<Kept>> {
@@ -222,6 +248,13 @@ fn lock(idle: &Idle) -> MutexGuard<'_, Vec<Kept>> {
 impl Session {
     fn was_idle_for_long(&self) -> bool {
         (self.kept.as_ref()).is_some_and(|kept| kept.used.elapsed() > MAX_UNCHECKED_IDLE)
+    }
+
+    /// Closes the connection.
+    fn close(mut self) {
+        if let Some(kept) = &mut self.kept {
+            kept.connection.close_on_drop();
+        }
     }
 
     /// Has statements planned in this way from now on.

@@ -95,6 +95,13 @@ impl Readers {
         }
     }
 
+    /// Has the idle connections to PostgreSQL checked before they are used again.
+    pub(crate) fn release_idle(&self) {
+        if let Engine::Postgres(pool) = &self.connections {
+            pool.release_idle();
+        }
+    }
+
     /// Closes the idle connections.
     pub(crate) async fn close(&self) {
         match &self.connections {

@@ -94,6 +94,12 @@ pub enum OpenError {
          use pgbouncer 1.21 or later with max_prepared_statements above 0, or pool_mode = session"
     )]
     Pooler,
+    /// The database cannot store all characters.
+    #[error(
+        "the database has the encoding {0}, which has not all characters; create one with \
+         CREATE DATABASE name ENCODING 'UTF8' TEMPLATE template0"
+    )]
+    Encoding(String),
     /// A move into this database was interrupted.
     #[error(
         "a move into this database is not complete; run the same `changelog-server move` again, \
@@ -110,9 +116,7 @@ impl OpenError {
     /// is starting, or is recovering.
     pub(super) fn is_transient(&self) -> bool {
         match self {
-            // A proxy in front of a database that is down may close connections
-            // that it has accepted.
-            Self::NoAnswer | Self::Connect(sqlx::Error::Protocol(_)) => true,
+            Self::NoAnswer => true,
             Self::Connect(error)
             | Self::Schema(
                 MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _),

@@ -46,6 +46,9 @@ const LEFT_PREPARED: &str = "SELECT count(*) FROM pg_prepared_statements WHERE n
 /// exist.
 const CONFUSED_STATEMENT: [&str; 2] = ["42P05", "26000"];
 
+/// What pgbouncer says in `pool_mode = statement`, in which there are no transactions.
+const STATEMENT_POOLING: &str = "statement pooling mode";
+
 /// The limits on batches of writes that run at the same time: those with writes of several
 /// organizations, those of one organization each, and those with writes of one organization.
 /// While some wait for the disk, another one can be run; with more, each would have fewer
@@ -96,6 +99,14 @@ struct Access {
 /// Finds the route to the database, and brings its schema up to date.
 async fn prepare(options: &PgConnectOptions, purpose: Purpose) -> Result<Access, OpenError> {
     let (mut connection, route) = connect_to_session(options).await?;
+    let encoding = sqlx::raw_sql("SHOW server_encoding")
+        .fetch_one(&mut connection)
+        .await
+        .and_then(|row| row.try_get::<String, _>(0))
+        .map_err(of_connection)?;
+    if encoding != "UTF8" {
+        return Err(OpenError::Encoding(encoding));
+    }
     migrate(&mut connection, purpose).await?;
     let citus: Option<(i32,)> = sqlx::query_as(CITUS)
         .fetch_optional(&mut connection)
@@ -168,6 +179,7 @@ fn refuses_options(error: &sqlx::Error) -> bool {
 fn of_connection(error: sqlx::Error) -> OpenError {
     match code_of(&error) {
         Some(code) if CONFUSED_STATEMENT.contains(&&*code) => OpenError::Pooler,
+        Some(_) if error.to_string().contains(STATEMENT_POOLING) => OpenError::Pooler,
         _ => OpenError::Connect(error),
     }
 }
