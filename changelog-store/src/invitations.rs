@@ -4,6 +4,7 @@
 use changelog_core::user::fold_email;
 use changelog_core::{
     Action, Invitation, InvitationId, NewInvitation, OrganizationId, ResourceType, Role, Timestamp,
+    UserId,
 };
 use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::{Value, json};
@@ -21,16 +22,20 @@ const INVITATION_TTL: TimeDelta = TimeDelta::hours(72);
 /// Replaces an older invitation of the same address, whose link becomes invalid.
 const INSERT: &str = "
 INSERT INTO invitations (organization_id, id, email, email_folded, role, token_hash, invited_by,
-                         created_at, expires_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+                         inviter_id, created_at, expires_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 ON CONFLICT (organization_id, email_folded) DO UPDATE SET
     id = excluded.id, email = excluded.email, role = excluded.role,
     token_hash = excluded.token_hash, invited_by = excluded.invited_by,
-    created_at = excluded.created_at, expires_at = excluded.expires_at";
+    inviter_id = excluded.inviter_id, created_at = excluded.created_at, expires_at = excluded.expires_at";
 
 const SELECT_ALL: &str = "
 SELECT organization_id, id, email, role, invited_by, created_at, expires_at
 FROM invitations WHERE organization_id = $1 ORDER BY id DESC";
+
+/// There are few in an organization.
+const SELECT_BY_INVITER: &str = "
+SELECT id, role FROM invitations WHERE organization_id = $1 AND inviter_id = $2";
 
 const SELECT_BY_TOKEN: &str = "
 SELECT i.organization_id, i.id, i.email, i.role, i.invited_by, i.created_at, i.expires_at, o.name
@@ -179,6 +184,7 @@ impl Tx {
                 .bind(invitation.role.as_str())
                 .bind(hash(token))
                 .bind(&invitation.invited_by)
+                .bind(actor.person.map(|person| person.0))
                 .bind(created_at.millis())
                 .bind(invitation.expires_at.millis())
         )?;
@@ -211,6 +217,31 @@ impl Tx {
         let metadata = json!({ "role": invitation.role, "invitation": "withdrawn" });
         let entry = entry(Action::Removed, &invitation, &metadata);
         self.record_pending(tenant, actor, entry, now).await
+    }
+
+    /// Withdraws the invitations by a person to roles that the person may no longer grant, and
+    /// records it. `role` is the present role of the person, who has left without one.
+    pub(super) async fn withdraw_invitations_of(
+        &mut self,
+        tenant: Tenant,
+        actor: &Actor,
+        person: UserId,
+        role: Option<&Role>,
+        now: DateTime<Utc>,
+    ) -> Result<(), StoreError> {
+        let open: Vec<(Uuid, Text<Role>)> = on!(&mut self.connection, |db| {
+            sqlx::query_as(SELECT_BY_INVITER)
+                .bind(tenant.uuid())
+                .bind(person.0)
+                .fetch_all(&mut **db)
+        })?;
+        for (id, Text(granted)) in open {
+            if !role.is_some_and(|role| role.can_grant(&granted)) {
+                self.withdraw_invitation(tenant, actor, id.into(), now)
+                    .await?;
+            }
+        }
+        Ok(())
     }
 
     /// Deletes the invitation of a link and returns it. The caller creates the account

@@ -237,13 +237,15 @@ impl Tx {
                 .bind(member.user.id.0)
                 .bind(to.as_str())
         )?;
+        self.withdraw_invitations_of(tenant, actor, member.user.id, Some(to), now)
+            .await?;
         let change = json!({ "changes": { "role": { "from": member.role, "to": to } } });
         let entry = entry(Action::RoleChanged, &member.user, &change);
         self.record_pending(tenant, actor, entry, now).await
     }
 
-    /// Removes a member, ends their sessions in this organization, revokes their feed, deletes
-    /// their subscriptions and notifications, and records it.
+    /// Removes a member, ends their sessions in this organization, revokes their feed, withdraws
+    /// their invitations, deletes their subscriptions and notifications, and records it.
     /// The person keeps the account and their other organizations.
     ///
     /// # Errors
@@ -281,6 +283,8 @@ impl Tx {
         self.end_sessions_in(tenant, user).await?;
         self.revoke_feed(tenant, user).await?;
         self.delete_subscriptions(tenant, user).await?;
+        self.withdraw_invitations_of(tenant, actor, user, None, now)
+            .await?;
         let role = json!({ "role": member.role });
         let entry = entry(Action::Removed, &member.user, &role);
         self.record_pending(tenant, actor, entry, now).await

@@ -50,7 +50,8 @@ CREATE TABLE memberships (
 );
 CREATE INDEX memberships_by_user ON memberships (user_id, created_at);
 
--- Open invitations. Only the SHA-256 of the token in the link is stored.
+-- Open invitations. Only the SHA-256 of the token in the link is stored. An invitation by the
+-- operator has no `inviter_id`.
 CREATE TABLE invitations (
     organization_id uuid NOT NULL REFERENCES organizations (id),
     id              uuid NOT NULL,
@@ -59,6 +60,7 @@ CREATE TABLE invitations (
     role            text COLLATE "C" NOT NULL,
     token_hash      bytea NOT NULL UNIQUE,
     invited_by      text COLLATE "C" NOT NULL,
+    inviter_id      uuid,
     created_at      bigint NOT NULL,
     expires_at      bigint NOT NULL,
     PRIMARY KEY (organization_id, id),

@@ -47,7 +47,8 @@ CREATE TABLE memberships (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX memberships_by_user ON memberships (user_id, created_at);
 
--- Open invitations. Only the SHA-256 of the token in the link is stored.
+-- Open invitations. Only the SHA-256 of the token in the link is stored. An invitation by the
+-- operator has no `inviter_id`.
 CREATE TABLE invitations (
     organization_id BLOB NOT NULL REFERENCES organizations (id),
     id              BLOB NOT NULL,
@@ -56,6 +57,7 @@ CREATE TABLE invitations (
     role            TEXT NOT NULL,
     token_hash      BLOB NOT NULL UNIQUE,
     invited_by      TEXT NOT NULL,
+    inviter_id      BLOB,
     created_at      INTEGER NOT NULL,
     expires_at      INTEGER NOT NULL,
     PRIMARY KEY (organization_id, id),

@@ -10,6 +10,7 @@ on_one!(
     admins_cannot_change_owners,
     the_last_owner_cannot_leave,
     removed_members_lose_access_at_once,
+    invitations_end_with_the_right_to_invite,
 );
 
 in_browser!(
@@ -297,6 +298,29 @@ async fn removed_members_lose_access_at_once(app: TestApp) {
     let all = app.key().body("/api/changes").await;
     assert_eq!(all["count"], 0);
     owner.post_form(&path(&id, "remove"), &[]).await.is(404);
+}
+
+/// Who may no longer grant a role cannot grant it by an invitation that is still open.
+async fn invitations_end_with_the_right_to_invite(app: TestApp) {
+    let owner = app.browser().await;
+    let other = join(&app, &owner, "other", "owner").await;
+    let to_own = invite(&other.browser, "new-owner@example.org", "owner").await;
+    let to_read = invite(&other.browser, "reader@example.org", "viewer").await;
+    let by_owner = invite(&owner, "admin@example.org", "admin").await;
+    owner
+        .submit(&path(&other.id, "role"), &[("role", "admin")])
+        .await;
+    for (link, status) in [(&to_own, 404), (&to_read, 200), (&by_owner, 200)] {
+        app.anonymous().get(link).await.is(status);
+    }
+    owner.submit(&path(&other.id, "remove"), &[]).await;
+    for (link, status) in [(&to_read, 404), (&by_owner, 200)] {
+        app.anonymous().get(link).await.is(status);
+    }
+    let log = owner.body("/api/activity?resource=member").await;
+    let withdrawn = log["items"].as_array().expect("entries").iter();
+    let withdrawn = withdrawn.filter(|one| one["metadata"]["invitation"] == "withdrawn");
+    assert_eq!(withdrawn.count(), 2, "{log}");
 }
 
 async fn the_account_page_changes_name_password_and_sessions(app: TestApp, browser: Chromium) {
