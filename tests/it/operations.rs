@@ -8,6 +8,7 @@ mod demo;
 mod durability;
 mod erasure;
 mod export;
+mod failover;
 mod faults;
 mod late_answers;
 mod metrics;

@@ -1,6 +1,7 @@
 //! A proxy in front of PostgreSQL that holds answers back, as a database or a network
-//! that hangs does.
+//! that hangs does, and that leads to another database after a failover.
 
+use std::future::pending;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,6 +26,10 @@ struct State {
     held_text: Option<&'static str>,
     /// The number of connections whose answers are held.
     held: usize,
+    /// Where new connections lead to: the host and the port.
+    server: String,
+    /// Counts up when the connections there are vanish.
+    vanished: usize,
 }
 
 impl HoldingProxy {
@@ -32,15 +37,18 @@ impl HoldingProxy {
     pub async fn before(database: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let mut address: url::Url = database.parse().expect("an address");
-        let server = format!("127.0.0.1:{}", address.port().expect("a port"));
+        let state = State {
+            server: server_of(database),
+            ..State::default()
+        };
         let port = listener.local_addr().expect("an address").port();
         address.set_port(Some(port)).expect("it has a host");
-        let state = Arc::new(watch::Sender::default());
+        let state = Arc::new(watch::Sender::new(state));
         let shared = Arc::clone(&state);
         let accepting = tokio::spawn(async move {
             let mut clients = JoinSet::new();
             while let Ok((client, _)) = listener.accept().await {
-                clients.spawn(serve(client, server.clone(), Arc::clone(&shared)));
+                clients.spawn(serve(client, Arc::clone(&shared)));
             }
         });
         Self {
@@ -69,7 +77,19 @@ impl HoldingProxy {
 
     /// Sends the answers that were held, and holds no more.
     pub fn release(&self) {
-        self.state.send_modify(|state| *state = State::default());
+        self.state.send_modify(|state| {
+            state.held_text = None;
+            state.held = 0;
+        });
+    }
+
+    /// From now on, nothing passes on the connections there are, and neither side is told: the
+    /// host of the database has lost its network. New connections lead to another database.
+    pub fn vanish(&self, other: &str) {
+        self.state.send_modify(|state| {
+            state.server = server_of(other);
+            state.vanished += 1;
+        });
     }
 }
 
@@ -79,11 +99,17 @@ impl Drop for HoldingProxy {
     }
 }
 
-async fn serve(
-    client: TcpStream,
-    server: String,
-    state: Arc<watch::Sender<State>>,
-) -> io::Result<()> {
+/// Returns the host and the port of a database.
+fn server_of(database: &str) -> String {
+    let address: url::Url = database.parse().expect("an address");
+    format!("127.0.0.1:{}", address.port().expect("a port"))
+}
+
+async fn serve(client: TcpStream, state: Arc<watch::Sender<State>>) -> io::Result<()> {
+    let (server, vanished) = {
+        let state = state.borrow();
+        (state.server.clone(), state.vanished)
+    };
     let server = TcpStream::connect(server).await?;
     for stream in [&client, &server] {
         stream.set_nodelay(true)?;
@@ -91,8 +117,15 @@ async fn serve(
     let ((from_client, to_client), (from_server, to_server)) =
         (client.into_split(), server.into_split());
     let is_held = AtomicBool::new(false);
+    let mut vanishing = state.subscribe();
+    let vanishing = async {
+        // The guard that this returns must not be held.
+        drop(vanishing.wait_for(|state| state.vanished != vanished).await);
+        pending().await
+    };
     // Ends with the first direction that ends.
     tokio::select! {
+        never = vanishing => never,
         result = forward_requests(from_client, to_server, &state, &is_held) => result,
         result = forward_answers(from_server, to_client, &state, &is_held) => result,
     }

@@ -80,27 +80,59 @@ impl Postgres {
         Self::start_in(parent, &[]).await
     }
 
+    /// Starts a replica of this instance, which waits for its promotion and takes no writes. From
+    /// now on this instance confirms nothing that the replica has not stored.
+    pub async fn replica(&self) -> Self {
+        let programs = programs().expect("this instance runs").join("postgres");
+        // The folder in PATH may have links to some of the programs.
+        let program = programs.canonicalize().expect("it runs");
+        let programs = program.parent().expect("a folder");
+        let port = self.port.to_string();
+        let folder = prepare(
+            &std::env::temp_dir(),
+            &programs.join("pg_basebackup"),
+            &[
+                "-h",
+                "127.0.0.1",
+                "-p",
+                &port,
+                "-U",
+                "postgres",
+                "-R",
+                "-c",
+                "fast",
+                "--no-sync",
+            ],
+        );
+        let replica = Self::run(folder, programs, &["max_connections=300"]).await;
+        for statement in [
+            "ALTER SYSTEM SET synchronous_standby_names = '*'",
+            "SELECT pg_reload_conf()",
+        ] {
+            self.execute(statement.to_owned()).await;
+        }
+        replica
+    }
+
+    /// Makes a replica a primary, which takes writes when this returns.
+    pub async fn promote(&self) {
+        self.execute("SELECT pg_promote(true, 30)".to_owned()).await;
+    }
+
+    /// Ends the instance at once, as when its machine loses power.
+    pub fn kill(&self) {
+        self.signal("KILL");
+    }
+
     async fn start_in(parent: &Path, settings: &[&str]) -> Option<Self> {
         let Some(programs) = programs() else {
             installed::missing("postgres", "PostgreSQL");
             return None;
         };
-        let folder = tempfile::Builder::new()
-            .prefix("changelog-postgres-")
-            .tempdir_in(parent)
-            .expect("a temporary folder");
-        let data = folder.path().join("data");
-        let user = user_prefix();
-        if !user.is_empty() {
-            let status = Command::new("chown")
-                .arg("postgres")
-                .arg(folder.path())
-                .status();
-            assert!(status.is_ok_and(|status| status.success()), "chown");
-        }
-        let mut initdb = as_user(&user, &programs.join("initdb"));
-        let output = initdb
-            .args([
+        let folder = prepare(
+            parent,
+            &programs.join("initdb"),
+            &[
                 "-A",
                 "trust",
                 "-U",
@@ -108,20 +140,17 @@ impl Postgres {
                 "-E",
                 "UTF8",
                 "--locale=C.UTF-8",
-            ])
-            .args(["--no-sync", "-D"])
-            .arg(&data)
-            .current_dir(folder.path())
-            .output()
-            .expect("initdb runs");
-        assert!(
-            output.status.success(),
-            "initdb: {}",
-            String::from_utf8_lossy(&output.stderr)
+                "--no-sync",
+            ],
         );
+        Some(Self::run(folder, &programs, settings).await)
+    }
+
+    /// Runs a server on the data in a folder.
+    async fn run(folder: TempDir, programs: &Path, settings: &[&str]) -> Self {
         let port = free_port();
-        let mut server = as_user(&user, &programs.join("postgres"));
-        server.arg("-D").arg(&data);
+        let mut server = as_user(&user_prefix(), &programs.join("postgres"));
+        server.arg("-D").arg(folder.path().join("data"));
         server.arg("-p").arg(port.to_string());
         server.args(["-c", "listen_addresses=127.0.0.1"]);
         server.args(["-c", "unix_socket_directories="]);
@@ -154,7 +183,7 @@ impl Postgres {
             "PostgreSQL does not start: {}",
             postgres.log()
         );
-        Some(postgres)
+        postgres
     }
 
     /// Returns the address of the database that every instance has.
@@ -262,6 +291,36 @@ impl Drop for Postgres {
         drop(self.watchdog_input.take());
         let _ = self.watchdog.wait();
     }
+}
+
+/// Makes a folder with the data of a server by a program that writes them.
+fn prepare(parent: &Path, program: &Path, arguments: &[&str]) -> TempDir {
+    let folder = tempfile::Builder::new()
+        .prefix("changelog-postgres-")
+        .tempdir_in(parent)
+        .expect("a temporary folder");
+    let user = user_prefix();
+    if !user.is_empty() {
+        let status = Command::new("chown")
+            .arg("postgres")
+            .arg(folder.path())
+            .status();
+        assert!(status.is_ok_and(|status| status.success()), "chown");
+    }
+    let output = as_user(&user, program)
+        .args(arguments)
+        .arg("-D")
+        .arg(folder.path().join("data"))
+        .current_dir(folder.path())
+        .output()
+        .expect("the program runs");
+    assert!(
+        output.status.success(),
+        "{}: {}",
+        program.display(),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    folder
 }
 
 /// Finds the folder with `initdb` and `postgres`: in PATH, or in the newest version that

@@ -20,7 +20,7 @@ const TIMEOUT: Duration = Duration::from_millis(1_200);
         (status = 200, description = "The database answers", body = Health,
             example = json!({"status": "ok", "db": "reachable", "latency_ms": 1,
                              "timestamp": "2026-11-21T08:30:00.000Z"})),
-        (status = 503, description = "The database does not answer, or another process blocks writes \
+        (status = 503, description = "The database does not answer, or takes no writes \
             (`db` is then `reachable`)", body = Health,
             example = json!({"status": "degraded", "db": "unreachable",
                              "error": "the database does not answer"})),
@@ -78,6 +78,10 @@ async fn check(app: &App) -> Health {
         Ok(Err(error @ StoreError::Blocked(_))) => {
             tracing::warn!(%error, "the database cannot be written to");
             Health::read_only("writes are blocked by another process on the server")
+        }
+        Ok(Err(error @ StoreError::ReadOnly)) => {
+            tracing::warn!(%error, "the database cannot be written to");
+            Health::read_only("the database takes no writes")
         }
         Ok(Err(error)) => {
             tracing::warn!(%error, "the database is unreachable");

@@ -221,7 +221,9 @@ impl From<StoreError> for ApiError {
                  fewer at once, or try again in 1 s",
             )
             .retry_after(1),
-            StoreError::Unavailable(_) | StoreError::Locked => Self::unavailable(&error),
+            StoreError::Unavailable(_) | StoreError::Locked | StoreError::ReadOnly => {
+                Self::unavailable(&error)
+            }
             StoreError::Blocked(_) => Self::retryable(
                 "writes are blocked by another process on the server; nothing was recorded; try \
                  again later, and inform the operator if this persists",

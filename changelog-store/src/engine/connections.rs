@@ -154,7 +154,7 @@ impl Connections {
         for group in self.readers.all() {
             group.release_idle();
         }
-        Err(StoreError::Unavailable("the database is read-only".into()))
+        Err(StoreError::ReadOnly)
     }
 
     /// Returns how connections that read and transactions are used, by group.

@@ -17,7 +17,8 @@ use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 use serde_json::Value;
 
-use self::clients::{Clients, Known};
+pub(super) use self::clients::Clients;
+use self::clients::Known;
 use self::kinds::{Fault, OF_POSTGRES, OF_SQLITE};
 
 on_sqlite!(process: answered_writes_survive_faults);
@@ -132,7 +133,7 @@ fn differences<'m, K: Ord, V: PartialEq>(
 
 /// Requires that the changes are exactly those that were answered, with one entry of the
 /// activity log for each write, and that counts and search agree.
-async fn assert_recorded(app: &TestApp, known: &[Known]) {
+pub(super) async fn assert_recorded(app: &TestApp, known: &[Known]) {
     let key = app.key();
     let there: BTreeMap<String, (String, String)> = known
         .iter()

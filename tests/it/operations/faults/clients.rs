@@ -18,17 +18,17 @@ const CLIENTS: u64 = 8;
 /// How long an operation may take, with all its repetitions.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-pub(super) const RISKS: [&str; 3] = ["low", "medium", "high"];
+pub(in crate::operations) const RISKS: [&str; 3] = ["low", "medium", "high"];
 
 /// A change, as it must be.
 #[derive(Debug)]
-pub(super) struct Known {
-    pub(super) id: String,
-    pub(super) title: String,
-    pub(super) risk: &'static str,
+pub(in crate::operations) struct Known {
+    pub(in crate::operations) id: String,
+    pub(in crate::operations) title: String,
+    pub(in crate::operations) risk: &'static str,
     /// How often it was updated.
-    pub(super) updates: usize,
-    pub(super) is_deleted: bool,
+    pub(in crate::operations) updates: usize,
+    pub(in crate::operations) is_deleted: bool,
 }
 
 /// What clients use: with the API key, and with the session of the owner.
@@ -46,14 +46,14 @@ struct Shared {
     stop: Arc<AtomicBool>,
 }
 
-pub(super) struct Clients {
+pub(in crate::operations) struct Clients {
     shared: Shared,
     cookie: String,
     tasks: Vec<JoinHandle<Vec<Known>>>,
 }
 
 impl Clients {
-    pub(super) async fn start(app: &TestApp, seed: u64) -> Self {
+    pub(in crate::operations) async fn start(app: &TestApp, seed: u64) -> Self {
         let cookie = app.cookie_of(&app.organization).await;
         let shared = Shared {
             access: Arc::new(RwLock::new(access(app, &cookie))),
@@ -72,13 +72,13 @@ impl Clients {
     }
 
     /// Lets them use the server that runs now.
-    pub(super) fn move_to(&self, app: &TestApp) {
+    pub(in crate::operations) fn move_to(&self, app: &TestApp) {
         let mut current = self.shared.access.write().expect("no panic");
         *current = access(app, &self.cookie);
     }
 
     /// Waits until so many more operations are answered.
-    pub(super) async fn wait_for(&self, more: usize) {
+    pub(in crate::operations) async fn wait_for(&self, more: usize) {
         let count = self.shared.answered.load(Ordering::SeqCst) + more;
         let deadline = Instant::now() + PATIENCE;
         while self.shared.answered.load(Ordering::SeqCst) < count {
@@ -90,7 +90,7 @@ impl Clients {
     }
 
     /// Stops them, and returns the changes.
-    pub(super) async fn finish(self) -> Vec<Known> {
+    pub(in crate::operations) async fn finish(self) -> Vec<Known> {
         self.shared.stop.store(true, Ordering::SeqCst);
         let mut known = Vec::new();
         for task in self.tasks {
