@@ -25,6 +25,8 @@ const SELECT_WITH_RECEIVERS: &str = "SELECT id FROM organizations WHERE has_rece
 
 pub(super) const SELECT_ANY: &str = "SELECT id FROM organizations LIMIT 1";
 
+const SELECT_TWO: &str = "SELECT id FROM organizations LIMIT 2";
+
 const RENAME: &str = "UPDATE organizations SET name = $2 WHERE id = $1";
 
 const SET_PLAN: &str = "UPDATE organizations SET plan = $2 WHERE id = $1";
@@ -83,6 +85,17 @@ impl Database {
             sqlx::query_as(SELECT_ANY).fetch_optional(&mut **db)
         })?;
         Ok(any.is_some())
+    }
+
+    /// Returns the organization if there is exactly one.
+    pub async fn only_organization(&self) -> Result<Option<Tenant>, StoreError> {
+        let found: Vec<(Uuid,)> = read!(self.system().await?, |db| {
+            sqlx::query_as(SELECT_TWO).fetch_all(&mut **db)
+        })?;
+        Ok(match found.as_slice() {
+            [(id,)] => Some(Tenant((*id).into())),
+            _ => None,
+        })
     }
 
     /// Finds organizations by an id or a name, ignoring ASCII case. Several may have

@@ -18,7 +18,7 @@ use sqlx::{FromRow, QueryBuilder};
 
 use super::activity::{self, Entry};
 use super::engine::error::or_conflict;
-use super::engine::{Dialect, Results, execute, on, read};
+use super::engine::{Dialect, PushValue, Results, execute, on, read};
 use super::{Actor, Database, Pipeline, StoreError, Tenant, Tx};
 
 /// The most workload identities of an organization.
@@ -144,13 +144,14 @@ fn select_candidates<DB: Dialect>(lookups: Vec<Uuid>) -> QueryBuilder<DB> {
     query
 }
 
-fn select_hints<DB: Dialect>(lookups: Vec<Uuid>) -> QueryBuilder<DB> {
+fn select_hints<DB: Dialect>(organization: OrganizationId, lookups: Vec<Uuid>) -> QueryBuilder<DB> {
     let mut query = QueryBuilder::new(concat!(
         "SELECT ",
         columns!(),
         " FROM workloads w WHERE w.hint_lookup"
     ));
     DB::push_in_ids(&mut query, lookups);
+    query.push_value(" AND w.organization_id = ", organization.0);
     query.push(" ORDER BY w.hint_lookup, w.id LIMIT 5");
     query
 }
@@ -258,11 +259,16 @@ impl Database {
         })
     }
 
-    /// Finds some of the bindings that a token does not fit, but which may say why.
-    pub async fn workloads_nearby(&self, keys: &[LookupKey]) -> Result<Vec<Workload>, StoreError> {
+    /// Finds some of the bindings of an organization that a token does not fit, but which may say
+    /// why.
+    pub async fn workloads_nearby(
+        &self,
+        organization: OrganizationId,
+        keys: &[LookupKey],
+    ) -> Result<Vec<Workload>, StoreError> {
         let lookups: Vec<Uuid> = keys.iter().map(lookup).collect();
         let rows: Vec<Row> = read!(self.system().await?, |db| async {
-            let mut query = select_hints(lookups);
+            let mut query = select_hints(organization, lookups);
             query.build_query_as().fetch_all(&mut **db).await
         })?;
         debug_assert!(rows.len() <= MAX_HINTS);

@@ -244,7 +244,7 @@ impl App {
             Ok(authenticated) => authenticated,
             Err(Refusal::Unbound(detail)) => {
                 self.rate_limits.bad_key(address)?;
-                let why = self.explain_mismatch(token).await?;
+                let why = self.explain_mismatch(token, organization).await?;
                 return Err(Refusal::Unbound(why.unwrap_or(detail)).into());
             }
             Err(refusal) => {

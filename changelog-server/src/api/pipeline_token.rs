@@ -3,14 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use changelog_core::{LookupKey, ProblemCode, VerifiedRun, Workload};
+use changelog_core::problem::BadValue;
+use changelog_core::{LookupKey, OrganizationId, ProblemCode, VerifiedRun, Workload};
 use http::header;
 
 use crate::app::App;
 use crate::identity::{
     Claims, Expected, IdentityError, Issuer, ProviderError, TokenError, TokenKind,
 };
-use crate::store::{Candidate, Pipeline, StoreError};
+use crate::store::{Candidate, Pipeline, StoreError, Tenant};
 use crate::web::ApiError;
 
 /// For how long a token may be valid, from when it was issued: a stolen one is of use for as
@@ -136,16 +137,18 @@ impl Presented {
 }
 
 impl App {
-    /// Authenticates a token. `organization` chooses one, if the token fits bindings of several.
+    /// Authenticates a token for an organization, as [`Self::organization_of_token`] reads it.
     pub(super) async fn pipeline(
         &self,
         token: &str,
         organization: Option<&str>,
     ) -> Result<Authenticated, Refusal> {
+        let tenant = self.organization_of_token(organization).await?;
         let presented = Presented::read(self, token)?;
         let mut fitting = self.store.workloads_of_token(&presented.keys).await?;
         fitting.retain(|one| {
-            presented.is_of(&one.workload)
+            one.tenant.id() == tenant
+                && presented.is_of(&one.workload)
                 && one.workload.mismatch(presented.claims.all()).is_none()
         });
         if fitting.is_empty() {
@@ -160,8 +163,9 @@ impl App {
             }
             match presented.verify(self, token, is_insecure).await {
                 Ok(claims) => {
-                    let candidate = narrowest(fitting, organization).map_err(Refusal::Token)?;
-                    return Ok(Authenticated { candidate, claims });
+                    if let Some(candidate) = narrowest(fitting) {
+                        return Ok(Authenticated { candidate, claims });
+                    }
                 }
                 Err(error) => failure = failure.or(Some(error)),
             }
@@ -169,11 +173,40 @@ impl App {
         Err(failure.map_or_else(|| Refusal::Unbound(no_binding(&presented)), Into::into))
     }
 
-    /// Says why a token fits no binding, if its holder may know: the token is valid, and the
-    /// binding is for the same owner, or for an issuer of its own. Notes it for the admins.
-    pub(super) async fn explain_mismatch(&self, token: &str) -> Result<Option<String>, Refusal> {
+    /// Returns the organization that a token is for: the one that the header `X-Organization-Id`
+    /// names, or else the only one. A token does not say whose it is, and any organization can
+    /// make a binding that it fits: without its holder's word it could be taken by another one.
+    async fn organization_of_token(&self, named: Option<&str>) -> Result<OrganizationId, Refusal> {
+        let Some(named) = named else {
+            let only = self.store.only_organization().await?;
+            return only.map(Tenant::id).ok_or_else(|| {
+                Refusal::Token(
+                    "this service has several organizations: a token needs the id of its own in \
+                     the header X-Organization-Id; chlog and the SDK send that in \
+                     CHLOG_ORGANIZATION, which the page Settings, Workload identities shows"
+                        .to_owned(),
+                )
+            });
+        };
+        named.parse().map_err(|bad: BadValue| {
+            Refusal::Token(format!("the id in the header X-Organization-Id {bad}"))
+        })
+    }
+
+    /// Says why a token fits no binding of its organization, if its holder may know: the token is
+    /// valid, and the binding is for the same owner, or for an issuer of its own. Notes it for the
+    /// admins.
+    pub(super) async fn explain_mismatch(
+        &self,
+        token: &str,
+        organization: Option<&str>,
+    ) -> Result<Option<String>, Refusal> {
+        let organization = self.organization_of_token(organization).await?;
         let presented = Presented::read(self, token)?;
-        let nearby = self.store.workloads_nearby(&presented.keys).await?;
+        let nearby = self
+            .store
+            .workloads_nearby(organization, &presented.keys)
+            .await?;
         for workload in nearby.iter().filter(|one| presented.is_of(one)) {
             let verified = presented.verify(self, token, workload.allow_insecure_issuer);
             let claims = verified.await?;
@@ -197,31 +230,12 @@ impl App {
 }
 
 /// Chooses the narrowest of the bindings that a token fits, the oldest of several.
-///
-/// # Errors
-/// When they belong to several organizations, and none of them is chosen.
-fn narrowest(mut fitting: Vec<Candidate>, organization: Option<&str>) -> Result<Candidate, String> {
-    if let Some(organization) = organization {
-        fitting.retain(|one| one.tenant.id().to_string() == organization);
-    }
-    let tenant = fitting.first().map(|one| one.tenant);
-    if fitting.iter().any(|one| Some(one.tenant) != tenant) {
-        return Err(
-            "the token fits workload identities of several organizations; say which one is \
-                    meant, by its id in the header X-Organization-Id"
-                .to_owned(),
-        );
-    }
-    fitting.sort_by_key(|one| {
+fn narrowest(fitting: Vec<Candidate>) -> Option<Candidate> {
+    fitting.into_iter().min_by_key(|one| {
         (
             std::cmp::Reverse(one.workload.narrowness()),
             one.workload.id,
         )
-    });
-    fitting.into_iter().next().ok_or_else(|| {
-        "the token fits no workload identity of the organization in the header \
-         X-Organization-Id"
-            .to_owned()
     })
 }
 

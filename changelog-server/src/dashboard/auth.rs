@@ -81,7 +81,8 @@ pub(super) async fn sign_in_form(app: App, request: Request) -> ApiResult {
 
 /// Signs a person in who has signed in at a trusted proxy, in the organization that they joined
 /// first of those that do not require their identity provider. `None` if they are a member of
-/// none.
+/// none, or if several accounts have their address: any organization can make one. Then only one
+/// in the organization of `--sso-organization` counts.
 async fn sign_in_by_proxy(
     app: &App,
     request: &Request,
@@ -89,12 +90,17 @@ async fn sign_in_by_proxy(
     next: &str,
 ) -> Result<Option<Response>, ApiError> {
     app.rate_limits.sign_in(request.context.address)?;
-    for account in app.store.accounts(email).await? {
+    let accounts = app.store.accounts(email).await?;
+    let has_several = accounts.len() > 1;
+    for account in accounts {
         let user = account.user;
         let tenant = match app.store.membership_by_password(user.id).await? {
             PasswordMembership::In(tenant) => tenant,
             PasswordMembership::ProviderRequired(_) | PasswordMembership::None => continue,
         };
+        if has_several && app.settings.sso_organization != Some(tenant.id()) {
+            continue;
+        }
         // The emergency access is by password only.
         let provider = app.store.sso_provider(tenant).await?;
         if provider.is_some_and(|provider| provider.is_required) {

@@ -401,6 +401,31 @@ async fn a_trusted_proxy_signs_people_in(mut app: TestApp) {
         .is(303);
     let log = app.browser().await.page("/activity?resource=sso").await;
     assert_contains(&log, "signed in by the proxy");
+    // An account that another organization has made for the address is not signed in to.
+    let theirs = app.second_organization();
+    let grace = app.browser_of(&theirs).await;
+    let link = invite(&grace, &email, "viewer").await;
+    let fields = [("name", "Not Ada"), ("password", "a pear and 4711 plums")];
+    app.anonymous().post_form(&link, &fields).await.is(303);
+    app.anonymous()
+        .with(HEADER, &email)
+        .get("/sign-in")
+        .await
+        .is(200);
+    let named = ["127.0.0.0/8", "--sso-organization", &app.organization.id].map(str::to_owned);
+    let flags: Vec<&str> = flags
+        .into_iter()
+        .chain(named.iter().map(String::as_str))
+        .collect();
+    app.restart_with(&flags).await;
+    let proxy = |email: &str| app.anonymous().with(HEADER, email);
+    let answer = proxy(&email).get("/sign-in").await;
+    answer.is(303);
+    let page = proxy(&email)
+        .with("cookie", answer.cookie())
+        .page("/account")
+        .await;
+    assert_contains(&page, &app.organization.owner_name);
     // Where a provider is required, only it signs people in.
     let provider = Provider::start(&SigningKey::p256("k1")).await;
     provider.connect(&app, &app.organization, &["--required"]);
