@@ -74,15 +74,21 @@ impl Transport {
 
     /// Sends a request with retries, and returns the response.
     pub(crate) async fn send<T: DeserializeOwned>(&self, request: &ApiRequest) -> Result<T, Error> {
-        let deadline = Instant::now() + self.0.total_timeout;
+        // A deadline too far away to be represented is none.
+        let deadline = Instant::now().checked_add(self.0.total_timeout);
+        let remaining = || {
+            deadline.map_or(Duration::MAX, |deadline| {
+                deadline.saturating_duration_since(Instant::now())
+            })
+        };
         let mut delays = self.0.retry.delays();
         let begun = Instant::now();
         let mut attempts = 0;
         let mut unconfirmed = false;
         loop {
             attempts += 1;
-            let limit = deadline.saturating_duration_since(Instant::now());
-            let error = match self.attempt(request, limit, StatusCode::is_success).await {
+            let attempt = self.attempt(request, remaining(), StatusCode::is_success);
+            let error = match attempt.await {
                 Ok((body, _)) => return Ok(body),
                 Err(error) => error,
             };
@@ -90,7 +96,7 @@ impl Transport {
             let delay = error.is_transient().then(|| delays.next()).flatten();
             let delay = delay.map(|delay| delay.max(error.retry_after().unwrap_or_default()));
             match delay {
-                Some(delay) if Instant::now() + delay < deadline => {
+                Some(delay) if delay < remaining() => {
                     tracing::debug!("attempt {attempts} failed; next attempt in {delay:.1?}");
                     if begun.elapsed() > NOTICEABLE_DELAY {
                         let max = self.0.retry.max_retries.saturating_add(1);

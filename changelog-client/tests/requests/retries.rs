@@ -71,6 +71,39 @@ async fn a_delay_beyond_the_total_timeout_is_not_started() {
 }
 
 #[tokio::test]
+async fn the_longest_delays_and_timeouts_do_not_overflow() {
+    let server = MockServer::start().await;
+    let longest = u64::MAX.to_string();
+    let wait = problem(429, "too_many_requests").insert_header("retry-after", &*longest);
+    mock_responses(&server, vec![wait]).await;
+    let error = client(&server).changes().list().send().await.unwrap_err();
+    assert_eq!(error.retry_after(), Some(Duration::from_secs(u64::MAX)));
+    assert_eq!(error.response().unwrap().attempts, 1);
+
+    let server = MockServer::start().await;
+    let now = problem(503, "unavailable").insert_header("retry-after", "0");
+    mock_responses(&server, vec![now, created()]).await;
+    let client = |min_delay| {
+        let builder = Client::builder().url(server.uri());
+        let builder = builder.attempt_timeout(Duration::MAX).retry(RetryPolicy {
+            max_retries: 1,
+            min_delay,
+            max_delay: Duration::MAX,
+        });
+        builder.total_timeout(Duration::MAX).build().unwrap()
+    };
+    let create = client(Duration::ZERO).changes().create("Deploy").send();
+    create.await.unwrap();
+    assert_eq!(requests(&server).await.len(), 2);
+
+    server.reset().await;
+    mock_responses(&server, vec![problem(503, "unavailable")]).await;
+    let create = client(Duration::MAX).changes().create("Deploy").send();
+    let error = create.await.unwrap_err();
+    assert_eq!(error.response().unwrap().attempts, 1);
+}
+
+#[tokio::test]
 async fn permanent_errors_are_not_retried() {
     for (status, code, kind) in [
         (400, "malformed_query", ErrorKind::Invalid),
