@@ -69,13 +69,26 @@ impl Blocking {
 
     fn wait<T>(&self, future: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
         match &self.runtime.0 {
-            Some(runtime) if Handle::try_current().is_err() => runtime.block_on(future),
+            Some(runtime) if Handle::try_current().is_err() => runtime.block_on(async {
+                notice_closed_connections().await;
+                future.await
+            }),
             _ => Err(Error::Builder(
                 "a blocking client cannot be used inside an asynchronous runtime; use \
                  `changelog_client::Client` there"
                     .to_owned(),
             )),
         }
+    }
+}
+
+/// Lets the tasks of connections see which the server has closed. They do not run between
+/// requests, and a request on such a connection fails.
+async fn notice_closed_connections() {
+    // The first yield lets the runtime poll for events, the second runs the tasks that these
+    // wake, and the third what those wake.
+    for _ in 0..3 {
+        tokio::task::yield_now().await;
     }
 }
 

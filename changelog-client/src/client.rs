@@ -32,6 +32,9 @@ const KEY_FILE_VARIABLE: &str = "CHLOG_API_KEY_FILE";
 const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 const DEFAULT_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(10);
 const DEFAULT_TOTAL_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long an unused connection is kept. The service closes it after 60 s, and a request that
+/// is sent at that moment fails.
+const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(45);
 
 /// A client of one change log service, for the organization of its API key.
 ///
@@ -348,6 +351,7 @@ impl ClientBuilder {
             None => reqwest::Client::builder()
                 .user_agent(self.user_agent)
                 .connect_timeout(self.connect_timeout)
+                .pool_idle_timeout(POOL_IDLE_TIMEOUT)
                 // A redirect would send the API key to another server.
                 .redirect(redirect::Policy::none())
                 .tls_backend_preconfigured(tls::config(&base_url, &self.root_certificates)?)

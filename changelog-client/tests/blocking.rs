@@ -1,5 +1,9 @@
 //! The client that waits, against a service in another thread.
 
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::sync::mpsc;
+
 use changelog_client::{Change, Client, Error};
 use serde_json::json;
 use tokio::runtime::{Builder, Runtime};
@@ -57,6 +61,41 @@ fn requests_block_and_lists_are_iterators() {
         changes.next().map(|change| change.unwrap().title)
     });
     assert_eq!(title.join().unwrap().as_deref(), Some("Deploy"));
+}
+
+#[test]
+fn a_connection_that_the_server_has_closed_meanwhile_is_not_used() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let (close, closing) = mpsc::channel();
+    let (closed, is_closed) = mpsc::channel();
+    let server = std::thread::spawn(move || {
+        for _ in 0..3 {
+            let (mut connection, _) = listener.accept().unwrap();
+            let mut head = Vec::new();
+            while !head.ends_with(b"\r\n\r\n") {
+                let mut byte = [0];
+                connection.read_exact(&mut byte).unwrap();
+                head.extend(byte);
+            }
+            let body = r#"{"status": "ok", "db": "reachable"}"#;
+            let length = body.len();
+            let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{body}");
+            connection.write_all(answer.as_bytes()).unwrap();
+            closing.recv().unwrap();
+            drop(connection);
+            closed.send(()).unwrap();
+        }
+    });
+    let client = Client::builder().url(url).build().unwrap();
+    let client = client.blocking().unwrap();
+    for _ in 0..3 {
+        // It is sent once.
+        assert!(client.health().unwrap().is_ok());
+        close.send(()).unwrap();
+        is_closed.recv().unwrap();
+    }
+    server.join().unwrap();
 }
 
 #[test]
