@@ -16,7 +16,7 @@ use crate::catalog::Catalog;
 use crate::changes::Changes;
 use crate::error::Error;
 use crate::hosts::Hosts;
-use crate::id_token::{IdToken, IdTokenSource};
+use crate::id_token::{IdToken, IdTokenSource, not_blank};
 use crate::incidents::Incidents;
 use crate::mode::{Async, Mode, Sender};
 use crate::request::ApiRequest;
@@ -231,21 +231,23 @@ impl Default for ClientBuilder {
 impl ClientBuilder {
     /// Returns a builder with the settings of environment variables: the URL of
     /// `CHLOG_URL`; the id token of the job ([`IdTokenSource::from_env`]); and the API key of
-    /// `CHLOG_API_KEY`, or else of the file that `CHLOG_API_KEY_FILE` names. Empty variables
-    /// count as not set. The command `chlog` reads the same variables.
+    /// `CHLOG_API_KEY`, or else of the file that `CHLOG_API_KEY_FILE` names. White space
+    /// around values is removed, and blank variables count as not set. The command `chlog`
+    /// reads the same variables.
     ///
     /// # Errors
-    /// [`Error::Builder`] if `CHLOG_URL` is not set, or the file cannot be read.
+    /// [`Error::Builder`] if `CHLOG_URL` is not set, or the file cannot be read or is empty.
     pub fn from_env() -> Result<Self, Error> {
-        Self::from_variables(|name| env::var(name).ok().filter(|value| !value.is_empty()))
+        Self::from_variables(|name| env::var(name).ok())
     }
 
     fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Result<Self, Error> {
+        let variable = |name: &str| not_blank(&variable(name)?);
         let Some(url) = variable(URL_VARIABLE) else {
             return Err(Error::Builder(format!("{URL_VARIABLE} is not set")));
         };
         let mut builder = Self::default().url(url);
-        builder.id_token = IdTokenSource::from_variables(&variable);
+        builder.id_token = IdTokenSource::from_variables(variable);
         if let Some(key) = variable(KEY_VARIABLE) {
             return Ok(builder.api_key(key));
         }
@@ -255,7 +257,9 @@ impl ClientBuilder {
         let key = fs::read_to_string(&path).map_err(|error| {
             Error::Builder(format!("{KEY_FILE_VARIABLE}: cannot read {path}: {error}"))
         })?;
-        Ok(builder.api_key(key.trim()))
+        let key = not_blank(&key)
+            .ok_or_else(|| Error::Builder(format!("{KEY_FILE_VARIABLE}: {path} is empty")))?;
+        Ok(builder.api_key(key))
     }
 
     /// Sets the URL of the service, such as `https://changes.example.com`, or
@@ -430,12 +434,28 @@ mod tests {
             (&[url][..], None),
             (&[url, (KEY_VARIABLE, "chlog_x"), file_key], Some("chlog_x")),
             (&[url, file_key], Some("chlog_of_file")),
+            (
+                &[
+                    (URL_VARIABLE, " http://localhost\n"),
+                    (KEY_VARIABLE, "chlog_x\n"),
+                ],
+                Some("chlog_x"),
+            ),
+            (
+                &[url, (KEY_VARIABLE, " \n"), file_key],
+                Some("chlog_of_file"),
+            ),
         ] {
             let (url, key) = key_of(variables).unwrap();
             assert_eq!((&*url, key.as_deref()), ("http://localhost", expected));
         }
-        let error = key_of(&[]).unwrap_err();
-        assert_eq!(error.to_string(), "CHLOG_URL is not set");
+        for variables in [&[][..], &[(URL_VARIABLE, " ")]] {
+            let error = key_of(variables).unwrap_err();
+            assert_eq!(error.to_string(), "CHLOG_URL is not set");
+        }
+        fs::write(&file, " \n").unwrap();
+        let error = key_of(&[url, file_key]).unwrap_err().to_string();
+        assert!(error.ends_with(" is empty"), "{error}");
         fs::remove_file(&file).unwrap();
         let error = key_of(&[url, file_key]).unwrap_err().to_string();
         assert!(

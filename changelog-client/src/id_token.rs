@@ -56,14 +56,11 @@ impl IdTokenSource {
     /// `CHLOG_ID_TOKEN_FILE` names, or GitHub Actions if the job has the permission
     /// `id-token: write`. Blank variables count as not set.
     pub fn from_env() -> Option<Self> {
-        Self::from_variables(|name| {
-            let value = env::var(name).ok()?;
-            let value = value.trim();
-            (!value.is_empty()).then(|| value.to_owned())
-        })
+        Self::from_variables(|name| env::var(name).ok())
     }
 
     pub(crate) fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Option<Self> {
+        let variable = |name: &str| not_blank(&variable(name)?);
         if let Some(token) = variable(TOKEN_VARIABLE) {
             return Some(Self::Token(token.into()));
         }
@@ -126,6 +123,13 @@ impl IdTokenSource {
             }
         }
     }
+}
+
+/// Returns the value of a variable without the white space around it, or `None` if it is blank:
+/// CI systems pass a missing secret as a blank variable.
+pub(crate) fn not_blank(value: &str) -> Option<String> {
+    let trimmed = value.trim();
+    (!trimmed.is_empty()).then(|| trimmed.to_owned())
 }
 
 /// Asks GitHub Actions for a token.
@@ -258,7 +262,9 @@ mod tests {
         assert_eq!(source(&github).as_deref(), Some("GitHub Actions"));
         let both = [github[0], github[1], (TOKEN_VARIABLE, "eyJ.x.y")];
         assert_eq!(source(&both).as_deref(), Some(TOKEN_VARIABLE));
-        let file = [(FILE_VARIABLE, "/var/token")];
+        let blank = [(TOKEN_VARIABLE, " "), (FILE_VARIABLE, "\n")];
+        assert_eq!(source(&blank), None);
+        let file = [(TOKEN_VARIABLE, " "), (FILE_VARIABLE, "/var/token\n")];
         assert_eq!(
             source(&file).as_deref(),
             Some("CHLOG_ID_TOKEN_FILE (/var/token)")
