@@ -11,7 +11,7 @@ use crate::request::ApiRequest;
 
 impl<M: Mode> Client<M> {
     /// Sends a request for which this client has no method, and returns the JSON of the
-    /// response.
+    /// response: [`Value::Null`] if it has no body.
     ///
     /// `path` is what follows after `/api/` in the address, with its query:
     /// `changes?per_page=5`. The request goes to the client's own server, with its key. A
@@ -52,6 +52,7 @@ fn request(method: Method, path: &str, body: Option<&Value>) -> Result<ApiReques
         return Err(Error::Builder("the path must not have . or ..".to_owned()));
     }
     let mut request = ApiRequest::raw(method, segments);
+    request.may_be_answered_empty = true;
     if let Some(query) = query {
         request = request.query(query.to_owned());
     }

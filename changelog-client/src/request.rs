@@ -28,6 +28,8 @@ pub(crate) struct ApiRequest {
     pub(crate) last_event_id: Option<String>,
     pub(crate) preference: Option<&'static str>,
     pub(crate) needs_api_key: bool,
+    /// Whether a success may have no body, which is then read as `null`.
+    pub(crate) may_be_answered_empty: bool,
     /// The automation that acts, if it is not the one of the client.
     pub(crate) agent: Option<HeaderValue>,
     /// For a message of the Model Context Protocol, which goes to another path.
@@ -54,6 +56,7 @@ impl ApiRequest {
             last_event_id: None,
             preference: None,
             needs_api_key: true,
+            may_be_answered_empty: false,
             agent: None,
             mcp: None,
         }

@@ -142,7 +142,12 @@ impl Transport {
         if !is_expected(&response.status) {
             return Err(response.into_error());
         }
-        match serde_json::from_slice(&response.body) {
+        let is_empty = response.body.is_empty() && response.status.is_success();
+        let body = match &*response.body {
+            _ if is_empty && request.may_be_answered_empty => b"null",
+            body => body,
+        };
+        match serde_json::from_slice(body) {
             Ok(body) => Ok((body, response.headers)),
             Err(_) if !response.status.is_success() => Err(response.into_error()),
             Err(error) => Err(response.unexpected(error.to_string())),

@@ -177,8 +177,12 @@ impl Output {
         }
     }
 
-    /// Writes a response of the API as it is, or the records in its `data`.
+    /// Writes a response of the API as it is, or the records in its `data`; nothing for a
+    /// response without a body.
     pub(crate) fn response(&mut self, response: &Value) -> Outcome {
+        if response.is_null() {
+            return Ok(());
+        }
         let records = match response.get("data") {
             Some(Value::Array(records)) => records.as_slice(),
             Some(record) => std::slice::from_ref(record),

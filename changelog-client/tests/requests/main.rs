@@ -5,7 +5,7 @@ mod retries;
 use std::time::Duration;
 
 use changelog_client::{
-    Change, ChangeId, ChangeQuery, Client, Error, ErrorKind, HealthStatus, ProblemCode,
+    Change, ChangeId, ChangeQuery, Client, Error, ErrorKind, HealthStatus, Method, ProblemCode,
     RetryPolicy, RiskLevel, Status,
 };
 use futures_util::TryStreamExt;
@@ -147,6 +147,58 @@ async fn an_error_that_is_not_json_has_an_excerpt_of_the_body() {
     let excerpt = error.response().unwrap().excerpt.clone().unwrap();
     assert!(excerpt.starts_with("<html>Bad gateway"));
     assert_eq!(excerpt.chars().count(), 500);
+}
+
+#[tokio::test]
+async fn an_empty_success_is_null_where_it_is_expected() {
+    let server = MockServer::start().await;
+    for (method_name, status) in [("DELETE", 204), ("HEAD", 200)] {
+        Mock::given(method(method_name))
+            .and(path("/api/changes"))
+            .respond_with(ResponseTemplate::new(status))
+            .mount(&server)
+            .await;
+    }
+    Mock::given(path("/mcp"))
+        .respond_with(ResponseTemplate::new(202))
+        .mount(&server)
+        .await;
+    let client = client(&server);
+    for method in [Method::DELETE, Method::HEAD] {
+        let answer = client.raw(method, "changes", None).await.unwrap();
+        assert_eq!(answer, Value::Null);
+    }
+    let mut message = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    let answer = client.mcp(&message, None, None).await.unwrap();
+    assert_eq!(answer, Value::Null);
+    message["id"] = json!(1);
+    let error = client.mcp(&message, None, None).await.unwrap_err();
+    assert!(matches!(error, Error::UnexpectedResponse(_)), "{error:?}");
+}
+
+#[tokio::test]
+async fn an_answer_to_an_agent_that_is_no_json_rpc_is_an_error_of_the_response() {
+    let message = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
+    let refused = json!({"jsonrpc": "2.0", "id": 1, "error": {"code": -32600, "message": "no"}});
+    for (answer, expected) in [
+        (problem(400, "malformed_body"), Some(ErrorKind::Invalid)),
+        (ResponseTemplate::new(404), Some(ErrorKind::NotFound)),
+        (ResponseTemplate::new(200).set_body_json(json!({})), None),
+    ] {
+        let server = MockServer::start().await;
+        let mock = Mock::given(path("/mcp")).respond_with(answer);
+        mock.mount(&server).await;
+        let error = client(&server).mcp(&message, None, None).await.unwrap_err();
+        assert_eq!(error.kind(), expected, "{error:?}");
+        assert!(error.status().is_some(), "{error:?}");
+    }
+    let server = MockServer::start().await;
+    Mock::given(path("/mcp"))
+        .respond_with(ResponseTemplate::new(400).set_body_json(&refused))
+        .mount(&server)
+        .await;
+    let answer = client(&server).mcp(&message, None, None).await.unwrap();
+    assert_eq!(answer, refused);
 }
 
 #[tokio::test]

@@ -344,6 +344,8 @@ async fn a_raw_request_goes_to_the_configured_server(app: TestApp) {
     ChlogOutput::of(command.write_stdin(r#"{"risk_level":"high"}"#)).succeeds();
     let change = app.key().body(&format!("/api/changes/{id}")).await;
     assert_eq!(change["data"]["risk_level"], "high");
+    let head = chlog(&app, "api changes -X HEAD").succeeds();
+    assert_eq!(head.stdout, "");
     // Exit codes as elsewhere.
     chlog(&app, "api nothing/here").exits_with(3);
     chlog(&app, "api changes -f title=x").exits_with(6);
