@@ -3,11 +3,11 @@
 use std::collections::VecDeque;
 
 use changelog_core::limits::MAX_PER_PAGE;
-use changelog_core::{Change, ChangeCursor, ChangeFilter, Page};
+use changelog_core::{Change, ChangeCursor, Page};
 use futures_util::Stream;
 use futures_util::stream::try_unfold;
 
-use super::query::ChangeQuery;
+use super::query::{ChangeQuery, ListPage};
 use crate::error::{Error, UnexpectedResponse};
 use crate::mode::{Async, Mode, Sender, into_future};
 use crate::request::ApiRequest;
@@ -20,9 +20,7 @@ use crate::transport::Transport;
 pub struct ListChanges<M = Async> {
     sender: Sender<M>,
     query: ChangeQuery,
-    page: Option<u64>,
-    per_page: Option<u64>,
-    before: Option<ChangeCursor>,
+    page: ListPage,
 }
 
 impl<M: Mode> ListChanges<M> {
@@ -30,9 +28,7 @@ impl<M: Mode> ListChanges<M> {
         Self {
             sender,
             query: ChangeQuery::new(),
-            page: None,
-            per_page: None,
-            before: None,
+            page: ListPage::default(),
         }
     }
 
@@ -45,33 +41,26 @@ impl<M: Mode> ListChanges<M> {
     /// Starts the list after this change, so that it has only older ones: a
     /// [`Change::cursor`], or an id, which means the place where the change is now.
     pub fn before(mut self, change: impl Into<ChangeCursor>) -> Self {
-        self.before = Some(change.into());
+        self.page.before = Some(change.into());
         self
     }
 
     /// Sets the number of the page that [`ListChanges::send`] reads; 1 by default.
     pub fn page(mut self, page: u64) -> Self {
-        self.page = Some(page);
+        self.page.number = Some(page);
         self
     }
 
     /// Sets the size of the page that [`ListChanges::send`] reads: 1 to 100; 25
     /// by default.
     pub fn per_page(mut self, count: u64) -> Self {
-        self.per_page = Some(count);
+        self.page.size = Some(count);
         self
     }
 
     /// Reads one page.
     pub fn send(self) -> M::Response<Page<Change>> {
-        let defaults = self.query.into_filter();
-        let filter = ChangeFilter {
-            page: self.page.unwrap_or(defaults.page),
-            per_page: self.per_page.unwrap_or(defaults.per_page),
-            before: self.before,
-            ..defaults
-        };
-        self.sender.body(Ok(request(&filter)))
+        self.sender.body(Ok(request(&self.query, &self.page)))
     }
 
     #[cfg(feature = "blocking")]
@@ -84,10 +73,11 @@ impl<M: Mode> ListChanges<M> {
     ) -> impl Stream<Item = Result<Change, Error>> + Send + Unpin + 'static {
         let reader = Reader {
             transport: self.sender.transport,
-            filter: ChangeFilter {
-                per_page: MAX_PER_PAGE,
-                before: self.before,
-                ..self.query.into_filter()
+            query: self.query,
+            page: ListPage {
+                number: None,
+                size: Some(MAX_PER_PAGE),
+                before: self.page.before,
             },
             buffer: VecDeque::new(),
             is_last_page: false,
@@ -114,24 +104,28 @@ impl ListChanges {
     }
 }
 
-fn request(filter: &ChangeFilter) -> ApiRequest {
-    ApiRequest::get(&["changes"]).query(filter.to_query())
+fn request(query: &ChangeQuery, page: &ListPage) -> ApiRequest {
+    ApiRequest::get(&["changes"]).query(query.list_query(page))
 }
 
 /// The state of a stream of a list.
 struct Reader {
     transport: Transport,
+    query: ChangeQuery,
     /// `before` is the last change that was read.
-    filter: ChangeFilter,
+    page: ListPage,
     buffer: VecDeque<Change>,
     is_last_page: bool,
 }
 
 impl Reader {
     async fn read_more(&mut self) -> Result<(), Error> {
-        let page: Page<Change> = self.transport.send(&request(&self.filter)).await?;
+        let page: Page<Change> = self
+            .transport
+            .send(&request(&self.query, &self.page))
+            .await?;
         let last = page.data.last().map(Change::cursor);
-        if last.is_some() && last == self.filter.before {
+        if last.is_some() && last == self.page.before {
             // A service that ignores `before` would be read without an end.
             return Err(UnexpectedResponse {
                 status: 200,
@@ -142,7 +136,7 @@ impl Reader {
             .into());
         }
         self.is_last_page = (page.data.len() as u64) < page.per_page.max(1);
-        self.filter.before = last.or(self.filter.before);
+        self.page.before = last.or(self.page.before);
         self.buffer = page.data.into();
         Ok(())
     }

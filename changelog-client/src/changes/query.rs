@@ -1,8 +1,9 @@
 //! Which changes to list or to watch.
 
+use changelog_core::query::Pairs;
 use changelog_core::{
-    ChangeEvent, ChangeFilter, Environment, HostId, MadeBy, RiskLevel, ServiceId, Status,
-    StreamFilter, Timestamp,
+    ChangeCursor, ChangeEvent, ChangeFilter, Environment, HostId, MadeBy, RiskLevel, ServiceId,
+    Status, StreamFilter, Timestamp,
 };
 
 use crate::setters::setters;
@@ -22,6 +23,8 @@ use crate::setters::setters;
 #[must_use = "a query does nothing until it is passed to `matching`"]
 pub struct ChangeQuery {
     filter: ChangeFilter,
+    min_risk: Option<RiskLevel>,
+    not_statuses: Vec<Status>,
 }
 
 impl ChangeQuery {
@@ -79,10 +82,11 @@ impl ChangeQuery {
         self.risk_levels(risk.into())
     }
 
-    /// Requires this risk level or a higher one.
-    pub fn min_risk(self, least: &RiskLevel) -> Self {
-        let levels = RiskLevel::ALL.iter().filter(|level| *level >= least);
-        self.risk_levels(levels.cloned())
+    /// Requires this risk level or a higher one. The service refuses one that it does not
+    /// know, or that is higher than all of [`ChangeQuery::risk_levels`].
+    pub fn min_risk(mut self, least: &RiskLevel) -> Self {
+        self.min_risk = Some(least.clone());
+        self
     }
 
     /// Requires this status.
@@ -90,12 +94,11 @@ impl ChangeQuery {
         self.statuses(status.into())
     }
 
-    /// Requires a status other than these.
-    pub fn not_status(self, none_of: &[Status]) -> Self {
-        let statuses = Status::ALL
-            .iter()
-            .filter(|status| !none_of.contains(status));
-        self.statuses(statuses.cloned())
+    /// Requires a status other than these; none removes the condition. The service refuses
+    /// conditions that leave no status.
+    pub fn not_status(mut self, none_of: &[Status]) -> Self {
+        self.not_statuses = none_of.to_vec();
+        self
     }
 
     /// Requires this tag, in addition to those that were added before. At most
@@ -111,18 +114,45 @@ impl ChangeQuery {
         self
     }
 
-    /// Returns the parameters of a list; those of the page have their defaults.
-    pub(super) fn into_filter(self) -> ChangeFilter {
-        self.filter
+    /// Returns the query string of a page of a list.
+    pub(super) fn list_query(&self, page: &ListPage) -> String {
+        let defaults = &self.filter;
+        let filter = ChangeFilter {
+            page: page.number.unwrap_or(defaults.page),
+            per_page: page.size.unwrap_or(defaults.per_page),
+            before: page.before,
+            ..defaults.clone()
+        };
+        self.with_conditions(filter.to_query())
     }
 
-    /// Returns the parameters of a watch for events; it has no times and pages.
-    pub(crate) fn into_watch(self, events: impl IntoIterator<Item = ChangeEvent>) -> StreamFilter {
-        StreamFilter {
-            changes: self.filter,
+    /// Returns the query string of a watch for events; it has no times and pages.
+    pub(crate) fn watch_query(&self, events: impl IntoIterator<Item = ChangeEvent>) -> String {
+        let filter = StreamFilter {
+            changes: self.filter.clone(),
             events: events.into_iter().collect(),
-        }
+        };
+        self.with_conditions(filter.to_query())
     }
+
+    /// Adds the conditions that the service makes risk levels and statuses of.
+    fn with_conditions(&self, query: String) -> String {
+        let mut pairs = Pairs::default();
+        pairs.push_some("min_risk", self.min_risk.as_ref());
+        pairs.push_list("not_status", &self.not_statuses);
+        let parts = [query, pairs.finish()];
+        let parts = parts.iter().filter(|part| !part.is_empty());
+        parts.map(String::as_str).collect::<Vec<_>>().join("&")
+    }
+}
+
+/// Which page of a list; what is not set has its default.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ListPage {
+    pub(super) number: Option<u64>,
+    pub(super) size: Option<u64>,
+    /// The change before the first one of the page.
+    pub(super) before: Option<ChangeCursor>,
 }
 
 #[cfg(test)]
@@ -147,20 +177,14 @@ mod tests {
             "q=50%25+%26+more&service_id={ID}&host_id={ID}&risk_level=high%2Cmedium\
              &status=rolled_back&tag=a+b&tag=c&tag=%C3%A4%26%3D"
         );
-        assert_eq!(
-            query.clone().into_watch([ChangeEvent::Created]).to_query(),
-            conditions
-        );
+        assert_eq!(query.watch_query([ChangeEvent::Created]), conditions);
         let with_updates = format!("{conditions}&events=created%2Cupdated");
         assert_eq!(
-            query
-                .clone()
-                .into_watch([ChangeEvent::Created, ChangeEvent::Updated])
-                .to_query(),
+            query.watch_query([ChangeEvent::Created, ChangeEvent::Updated]),
             with_updates
         );
         assert_eq!(
-            query.into_filter().to_query(),
+            query.list_query(&ListPage::default()),
             format!(
                 "page=1&per_page=25&{conditions}&since=2026-11-21T08%3A30%3A00.000Z\
                  &until=2026-11-22T08%3A30%3A00.000Z"
@@ -172,6 +196,22 @@ mod tests {
     fn none_removes_a_condition() {
         let query = ChangeQuery::new().status(Status::Planned).status(None);
         assert_eq!(query, ChangeQuery::new());
-        assert_eq!(query.into_watch([ChangeEvent::Created]).to_query(), "");
+        assert_eq!(query.watch_query([ChangeEvent::Created]), "");
+    }
+
+    #[test]
+    fn conditions_that_nothing_or_everything_matches_are_sent() {
+        let query = ChangeQuery::new()
+            .min_risk(&RiskLevel::Unknown("critical".into()))
+            .not_status(Status::ALL);
+        let conditions = "min_risk=critical\
+                          &not_status=planned%2Cin_progress%2Ccompleted%2Crolled_back";
+        assert_eq!(query.watch_query([ChangeEvent::Created]), conditions);
+        assert_eq!(
+            query.list_query(&ListPage::default()),
+            format!("page=1&per_page=25&{conditions}")
+        );
+        let query = query.not_status(&[]).min_risk(&RiskLevel::Low);
+        assert_eq!(query.watch_query([ChangeEvent::Created]), "min_risk=low");
     }
 }

@@ -90,7 +90,7 @@ impl<M: Mode> WatchChanges<M> {
     ) -> impl Stream<Item = Result<WatchedChange, Error>> + Send + Unpin + 'static {
         let updated = self.updates.then_some(ChangeEvent::Updated);
         let events = [ChangeEvent::Created].into_iter().chain(updated);
-        let query = self.query.into_watch(events).to_query();
+        let query = self.query.watch_query(events);
         let watcher = Watcher::new(self.sender, query, self.start, read_change);
         watcher
             .into_stream()

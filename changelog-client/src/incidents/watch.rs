@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use changelog_core::{ChangeEvent, Incident, StreamFilter, Timestamp};
+use changelog_core::{ChangeEvent, Incident, Timestamp};
 use futures_util::{Stream, TryStreamExt};
 
 use crate::changes::ChangeQuery;
@@ -26,7 +26,7 @@ pub struct WatchedIncident {
 #[must_use = "nothing is sent until `stream`"]
 pub struct WatchIncidents<M = Async> {
     sender: Sender<M>,
-    filter: StreamFilter,
+    query: ChangeQuery,
     start: WatchStart,
 }
 
@@ -34,7 +34,7 @@ impl<M: Mode> WatchIncidents<M> {
     pub(super) fn new(sender: Sender<M>) -> Self {
         Self {
             sender,
-            filter: ChangeQuery::new().into_watch([ChangeEvent::Incident]),
+            query: ChangeQuery::new(),
             start: WatchStart::default(),
         }
     }
@@ -42,7 +42,7 @@ impl<M: Mode> WatchIncidents<M> {
     /// Sets which incidents to receive; all by default. Only [`ChangeQuery::service`] and
     /// [`ChangeQuery::environment`] select incidents.
     pub fn matching(mut self, query: ChangeQuery) -> Self {
-        self.filter = query.into_watch([ChangeEvent::Incident]);
+        self.query = query;
         self
     }
 
@@ -75,7 +75,7 @@ impl<M: Mode> WatchIncidents<M> {
     pub(crate) fn into_stream(
         self,
     ) -> impl Stream<Item = Result<WatchedIncident, Error>> + Send + Unpin + 'static {
-        let query = self.filter.to_query();
+        let query = self.query.watch_query([ChangeEvent::Incident]);
         let watcher = Watcher::new(self.sender, query, self.start, read_incident);
         watcher
             .into_stream()
@@ -98,7 +98,7 @@ impl<M: Mode> fmt::Debug for WatchIncidents<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WatchIncidents")
             .field("sender", &self.sender)
-            .field("filter", &self.filter)
+            .field("query", &self.query)
             .field("after", &self.start.after)
             .finish_non_exhaustive()
     }

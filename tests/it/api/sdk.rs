@@ -17,6 +17,7 @@ on_both!(
     the_sdk_declares_dependencies,
     the_sdk_names_services_and_creates_in_full,
     a_list_stream_yields_each_change_once,
+    the_service_resolves_conditions_on_risk_and_status,
     errors_have_kinds_and_violations,
     one_idempotency_key_creates_one_change,
     create_many_creates_all_or_none;
@@ -200,6 +201,37 @@ async fn a_list_stream_yields_each_change_once(app: TestApp) {
         }
     }
     assert_eq!(listed, expected);
+}
+
+async fn the_service_resolves_conditions_on_risk_and_status(app: TestApp) {
+    let client = client(&app);
+    for risk in [RiskLevel::Low, RiskLevel::Medium, RiskLevel::High] {
+        let create = client.changes().create(format!("Deploy at {risk} risk"));
+        let create = create.risk_level(risk).status(Status::Completed);
+        create.send().await.expect("created");
+    }
+    let list = |query: ChangeQuery| client.changes().list().matching(query).send();
+    for (query, expected) in [
+        (ChangeQuery::new().min_risk(&RiskLevel::Medium), 2),
+        (ChangeQuery::new().min_risk(&RiskLevel::Low), 3),
+        (ChangeQuery::new().not_status(&[Status::Planned]), 3),
+        (ChangeQuery::new().not_status(&[Status::Completed]), 0),
+        (ChangeQuery::new().not_status(&[]), 3),
+    ] {
+        let page = list(query.clone()).await.expect("a list");
+        assert_eq!(page.count, expected, "{query:?}");
+    }
+    let unknown = RiskLevel::Unknown("critical".into());
+    for query in [
+        ChangeQuery::new().min_risk(&unknown),
+        ChangeQuery::new().not_status(Status::ALL),
+    ] {
+        let error = list(query.clone()).await.expect_err("nothing matches");
+        assert_eq!(error.kind(), Some(ErrorKind::Invalid), "{query:?}");
+        let mut watched = client.changes().watch().matching(query).stream();
+        let error = watched.try_next().await.expect_err("nothing matches");
+        assert_eq!(error.kind(), Some(ErrorKind::Invalid), "{error:?}");
+    }
 }
 
 async fn errors_have_kinds_and_violations(app: TestApp) {
