@@ -3,8 +3,10 @@
 use std::marker::PhantomData;
 
 use changelog_core::Named;
+use changelog_core::limits::MAX_ITEMS_PER_PAGE;
+use changelog_core::query::Pairs;
 
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, UnexpectedResponse};
 use crate::mode::{Async, Mode, ResponseFuture, Sender};
 use crate::request::ApiRequest;
 use crate::transport::Transport;
@@ -38,9 +40,17 @@ impl<T: Named, M: Mode> Catalog<T, M> {
         }
     }
 
-    /// Lists all of the organization, sorted by name.
+    /// Lists all of the organization, sorted by name: up to
+    /// [`MAX_ITEMS_PER_PAGE`](crate::limits::MAX_ITEMS_PER_PAGE) with each request.
     pub fn list(&self) -> M::Response<Vec<T>> {
-        self.sender.data(Ok(ApiRequest::get(&[T::PLURAL])))
+        self.sender.run(|transport| async move {
+            let mut pages = Pages::new(&transport);
+            let mut all = Vec::new();
+            while let Some(page) = pages.next().await? {
+                all.extend(page);
+            }
+            Ok(all)
+        })
     }
 
     /// Gets one.
@@ -90,10 +100,65 @@ impl<T: Named, M: Mode> Catalog<T, M> {
 }
 
 async fn find<T: Named>(transport: &Transport, name: &str) -> Result<Option<T>, Error> {
-    let request = ApiRequest::get(&[T::PLURAL]);
-    let all: Vec<T> = transport.send_for_data(&request).await?;
-    let mut all = all.into_iter();
-    Ok(all.find(|one| one.name().eq_ignore_ascii_case(name.trim())))
+    let mut pages = Pages::<T>::new(transport);
+    while let Some(page) = pages.next().await? {
+        let mut page = page.into_iter();
+        let found = page.find(|one| one.name().eq_ignore_ascii_case(name.trim()));
+        if found.is_some() {
+            return Ok(found);
+        }
+    }
+    Ok(None)
+}
+
+/// The list of all, which may be larger than one response may be, page by page.
+struct Pages<'a, T> {
+    transport: &'a Transport,
+    limit: u64,
+    /// The name of the last one that was read.
+    after: Option<String>,
+    is_complete: bool,
+    of: PhantomData<T>,
+}
+
+impl<'a, T: Named> Pages<'a, T> {
+    fn new(transport: &'a Transport) -> Self {
+        Self {
+            transport,
+            limit: MAX_ITEMS_PER_PAGE,
+            after: None,
+            is_complete: false,
+            of: PhantomData,
+        }
+    }
+
+    fn request(&self) -> ApiRequest {
+        let mut query = Pairs::default();
+        query.push("limit", self.limit);
+        query.push_some("after", self.after.as_ref());
+        ApiRequest::get(&[T::PLURAL]).query(query.finish())
+    }
+
+    /// Reads the next page; `None` after the last one.
+    async fn next(&mut self) -> Result<Option<Vec<T>>, Error> {
+        while !self.is_complete {
+            let page: Vec<T> = match self.transport.send_for_data(&self.request()).await {
+                Err(error) if error.is_too_large() && self.limit > 1 => {
+                    self.limit /= 2;
+                    continue;
+                }
+                page => page?,
+            };
+            let last = page.last().map(|one| one.name().to_owned());
+            if last.is_some() && last == self.after {
+                return Err(UnexpectedResponse::of_repeated_page("after").into());
+            }
+            self.is_complete = page.len() as u64 != self.limit;
+            self.after = last;
+            return Ok(Some(page));
+        }
+        Ok(None)
+    }
 }
 
 /// A service or host to create; nothing is sent until [`CreateItem::send`].

@@ -51,8 +51,8 @@ pub enum Error {
     #[error(transparent)]
     Transport(Box<TransportError>),
     /// The response has a success status, but this client cannot read it: it is
-    /// not the expected JSON, or it exceeds the size limit. Usually the URL is
-    /// not that of the service.
+    /// not the expected JSON, and usually the URL is not that of the service; or
+    /// it [exceeds the size limit](Error::is_too_large).
     #[error("unexpected response: {0}")]
     UnexpectedResponse(Box<UnexpectedResponse>),
 }
@@ -160,6 +160,8 @@ pub struct UnexpectedResponse {
     pub request_id: Option<String>,
     /// What is wrong with the response.
     pub message: String,
+    /// Whether the body exceeds the size limit, so that a list has to be read in smaller pages.
+    pub is_too_large: bool,
     /// The start of the body, at most 500 characters.
     pub excerpt: String,
 }
@@ -249,6 +251,11 @@ impl Error {
         }
     }
 
+    /// Returns whether the response is larger than this client reads.
+    pub fn is_too_large(&self) -> bool {
+        matches!(self, Self::UnexpectedResponse(response) if response.is_too_large)
+    }
+
     /// Returns how long the service asked the client to wait before the next
     /// request.
     pub fn retry_after(&self) -> Option<Duration> {
@@ -326,6 +333,20 @@ impl ErrorResponse {
             .as_ref()
             .map(|problem| &*problem.errors)
             .unwrap_or_default()
+    }
+}
+
+impl UnexpectedResponse {
+    /// The page of a list that begins where the page before it did: a service that ignores
+    /// this parameter would be read without an end.
+    pub(crate) fn of_repeated_page(parameter: &str) -> Self {
+        Self {
+            status: 200,
+            request_id: None,
+            message: format!("the list does not continue after what is in `{parameter}`"),
+            is_too_large: false,
+            excerpt: String::new(),
+        }
     }
 }
 

@@ -71,9 +71,19 @@ impl ApiResponse {
             status: self.status.as_u16(),
             request_id: self.request_id(),
             message,
+            is_too_large: false,
             excerpt: excerpt(&self.body),
         }
         .into()
+    }
+
+    /// Returns the error for a body that is larger than this many bytes.
+    pub(crate) fn too_large(&self, limit: usize) -> Error {
+        let mut error = self.unexpected(format!("it is larger than {limit} bytes"));
+        if let Error::UnexpectedResponse(response) = &mut error {
+            response.is_too_large = true;
+        }
+        error
     }
 }
 

@@ -313,7 +313,7 @@ impl Transport {
             .map_err(|error| self.convert(error))?
         {
             if read.body.len() + chunk.len() > MAX_BODY {
-                return Err(read.unexpected(format!("it is larger than {MAX_BODY} bytes")));
+                return Err(read.too_large(MAX_BODY));
             }
             read.body.extend_from_slice(&chunk);
         }

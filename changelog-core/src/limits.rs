@@ -64,6 +64,8 @@ pub const MAX_PASSWORD_CHARS: usize = 256;
 pub const DEFAULT_PER_PAGE: u64 = 25;
 /// The most changes on a page; a larger `per_page` is reduced to it.
 pub const MAX_PER_PAGE: u64 = 100;
+/// The most hosts or services on a page of their list; a larger `limit` is reduced to it.
+pub const MAX_ITEMS_PER_PAGE: u64 = 1_000;
 /// The most different words in a search; each is a lookup in the index. See
 /// [`crate::text::query_words`].
 pub const MAX_QUERY_WORDS: usize = 16;

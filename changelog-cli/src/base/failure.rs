@@ -347,6 +347,8 @@ impl From<Error> for Failure {
                 }
                 _ => Self::new(Exit::Unavailable, error.to_string()),
             },
+            _ if error.is_too_large() => Self::new(Exit::Other, error.to_string())
+                .hint("the response is larger than chlog reads; ask for fewer records"),
             Error::UnexpectedResponse(_) => {
                 Self::new(Exit::Other, error.to_string()).hint(WRONG_URL)
             }

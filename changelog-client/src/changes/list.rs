@@ -92,8 +92,8 @@ impl<M: Mode> ListChanges<M> {
 }
 
 impl ListChanges {
-    /// Reads the whole list, 100 changes with each request. `page` and `per_page`
-    /// do not apply.
+    /// Reads the whole list, 100 changes with each request, or fewer if they are larger than a
+    /// response may be. `page` and `per_page` do not apply.
     ///
     /// Each request continues after the last change that was read, not at a page
     /// number. Changes that are recorded meanwhile, or that move because they are started,
@@ -119,21 +119,23 @@ struct Reader {
 }
 
 impl Reader {
+    /// Reads the next page, with fewer changes if they are too large for one response.
+    async fn read_page(&mut self) -> Result<Page<Change>, Error> {
+        loop {
+            let request = request(&self.query, &self.page);
+            match (self.transport.send(&request).await, &mut self.page.size) {
+                (Err(error), Some(size)) if error.is_too_large() && *size > 1 => *size /= 2,
+                (page, _) => return page,
+            }
+        }
+    }
+
     async fn read_more(&mut self) -> Result<(), Error> {
-        let page: Page<Change> = self
-            .transport
-            .send(&request(&self.query, &self.page))
-            .await?;
+        let page = self.read_page().await?;
         let last = page.data.last().map(Change::cursor);
         if last.is_some() && last == self.page.before {
             // A service that ignores `before` would be read without an end.
-            return Err(UnexpectedResponse {
-                status: 200,
-                request_id: None,
-                message: "the list does not continue after the change in `before`".to_owned(),
-                excerpt: String::new(),
-            }
-            .into());
+            return Err(UnexpectedResponse::of_repeated_page("before").into());
         }
         self.is_last_page = (page.data.len() as u64) < page.per_page.max(1);
         self.page.before = last.or(self.page.before);

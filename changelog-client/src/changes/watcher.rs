@@ -207,6 +207,7 @@ fn unexpected_event(message: String, data: &str) -> Error {
         status: 200,
         request_id: None,
         message,
+        is_too_large: false,
         excerpt: excerpt(data.as_bytes()),
     }
     .into()

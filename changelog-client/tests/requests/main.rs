@@ -233,6 +233,80 @@ async fn an_endless_response_is_not_read_completely() {
     let error = client.changes().list().send().await.unwrap_err();
     assert!(matches!(&error, Error::UnexpectedResponse(_)), "{error:?}");
     assert!(error.to_string().contains("larger than"), "{error}");
+    assert!(error.is_too_large());
+}
+
+#[tokio::test]
+async fn lists_are_read_in_smaller_pages_if_they_are_too_large() {
+    let host = |n: u32| {
+        json!({
+            "id": id(n), "hostname": format!("web-{n:04}"), "fqdn": null, "ip_address": null,
+            "os": null, "platform": "on-prem", "environment": null, "roles": [],
+            "description": null, "organization_id": ID, "created_at": "2026-11-21T08:30:00.000Z",
+        })
+    };
+    let server = MockServer::start().await;
+    let too_large = ResponseTemplate::new(200).set_body_bytes(vec![b' '; 16 * 1024 * 1024 + 1]);
+    for (path_of_list, parameter, size) in [
+        ("/api/hosts", "limit", "1000"),
+        ("/api/changes", "per_page", "100"),
+    ] {
+        Mock::given(path(path_of_list))
+            .and(query_param(parameter, size))
+            .respond_with(too_large.clone())
+            .mount(&server)
+            .await;
+    }
+    let hosts = |numbers: std::ops::Range<u32>| {
+        let data: Vec<Value> = numbers.map(host).collect();
+        ResponseTemplate::new(200).set_body_json(json!({"data": data}))
+    };
+    let list = || Mock::given(path("/api/hosts")).and(query_param("limit", "500"));
+    list()
+        .and(query_param_is_missing("after"))
+        .respond_with(hosts(0..500))
+        .mount(&server)
+        .await;
+    list()
+        .and(query_param("after", "web-0499"))
+        .respond_with(hosts(500..503))
+        .mount(&server)
+        .await;
+    Mock::given(path("/api/changes"))
+        .and(query_param("per_page", "50"))
+        .respond_with(page(0..3))
+        .mount(&server)
+        .await;
+    let client = Client::builder().url(server.uri()).build().unwrap();
+    let all = client.hosts().list().await.unwrap();
+    let names: Vec<String> = all.into_iter().map(|host| host.hostname).collect();
+    let expected: Vec<String> = (0..503).map(|n| format!("web-{n:04}")).collect();
+    assert_eq!(names, expected);
+    let found = client.hosts().find("WEB-0502").await.unwrap();
+    assert_eq!(found.map(|host| host.hostname).as_deref(), Some("web-0502"));
+    let changes = client.changes().list().stream();
+    assert_eq!(changes.try_collect::<Vec<_>>().await.unwrap().len(), 3);
+}
+
+#[tokio::test]
+async fn a_list_that_repeats_is_not_read_without_an_end() {
+    let service = |n: u32| {
+        json!({
+            "id": id(n), "name": format!("service-{n:04}"), "description": null,
+            "color": "#6366f1", "depends_on": [], "organization_id": ID,
+            "created_at": "2026-11-21T08:30:00.000Z",
+        })
+    };
+    let server = MockServer::start().await;
+    let data: Vec<Value> = (0..1000).map(service).collect();
+    Mock::given(path("/api/services"))
+        .respond_with(ResponseTemplate::new(200).set_body_json(json!({"data": data})))
+        .mount(&server)
+        .await;
+    let client = Client::builder().url(server.uri()).build().unwrap();
+    let error = client.services().list().await.unwrap_err();
+    assert!(error.to_string().contains("does not continue"), "{error}");
+    assert_eq!(requests(&server).await.len(), 2);
 }
 
 #[tokio::test]

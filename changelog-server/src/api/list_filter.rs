@@ -1,12 +1,10 @@
 //! Pages of the lists of hosts and services.
 
 use changelog_core::ViolationCode;
+use changelog_core::limits::MAX_ITEMS_PER_PAGE;
 use changelog_core::query::Query;
 
 use crate::web::{ApiError, Request};
-
-/// The limit on hosts or services of one page.
-pub(super) const MAX_LIMIT: u64 = 1_000;
 
 /// A page of a list, in the order of the names.
 #[derive(Debug)]
@@ -38,7 +36,7 @@ impl ListFilter {
         }
         Ok(Some(Self {
             after: after.unwrap_or_default(),
-            limit: limit.unwrap_or(MAX_LIMIT).min(MAX_LIMIT),
+            limit: limit.unwrap_or(MAX_ITEMS_PER_PAGE).min(MAX_ITEMS_PER_PAGE),
         }))
     }
 }

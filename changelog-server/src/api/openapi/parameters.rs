@@ -2,8 +2,9 @@
 
 use changelog_core::limits::{
     DEFAULT_ACTIVITY_ENTRIES, DEFAULT_ANNOTATIONS, DEFAULT_PER_PAGE, DEFAULT_SUSPECTS,
-    DEFAULT_WINDOWS_MINUTES, MAX_ACTIVITY_ENTRIES, MAX_ANNOTATIONS, MAX_NAME_CHARS, MAX_PER_PAGE,
-    MAX_QUERY_WORDS, MAX_SUSPECTS, MAX_TAGS, MAX_WINDOW_MINUTES, MIN_ID_PREFIX,
+    DEFAULT_WINDOWS_MINUTES, MAX_ACTIVITY_ENTRIES, MAX_ANNOTATIONS, MAX_ITEMS_PER_PAGE,
+    MAX_NAME_CHARS, MAX_PER_PAGE, MAX_QUERY_WORDS, MAX_SUSPECTS, MAX_TAGS, MAX_WINDOW_MINUTES,
+    MIN_ID_PREFIX,
 };
 use changelog_core::{ChangeEvent, ResourceType, activity, schema};
 use serde_json::{Value, json};
@@ -11,8 +12,6 @@ use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn, ParameterS
 use utoipa::openapi::schema::{AnyOfBuilder, ArrayBuilder, ObjectBuilder, Schema, Type};
 use utoipa::openapi::{KnownFormat, Ref, RefOr, Required, SchemaFormat};
 use utoipa::{IntoParams, PartialSchema};
-
-use crate::api::list_filter::MAX_LIMIT;
 
 macro_rules! parameters {
     ($( $(#[$doc:meta])* $name:ident = [$( $parameter:expr, )+]; )+) => { $(
@@ -134,7 +133,7 @@ parameters! {
     /// A page of hosts or services.
     NamesPage = [
         query("limit", number(1, None, None), &format!(
-            "The maximum number of items, at most {MAX_LIMIT}; without this and `after`, all are returned"
+            "The maximum number of items, at most {MAX_ITEMS_PER_PAGE}; without this and `after`, all are returned"
         )).example(Some(100.into())),
         query("after", string().pattern(Some("^[^\\u0000]*$")),
             "Return items whose name comes after this one: the last of the previous page"),
