@@ -392,6 +392,10 @@ impl fmt::Display for ErrorResponse {
         match (&self.problem, &self.excerpt) {
             (Some(problem), _) => f.write_str(&problem.detail)?,
             (None, Some(excerpt)) => write!(f, "the response starts with {:?}", shorten(excerpt))?,
+            // What reads the address and the headers refuses them without a body.
+            (None, None) if matches!(self.status, 414 | 431) => {
+                f.write_str("the address or the headers of the request are too long")?;
+            }
             (None, None) => f.write_str("the response is empty")?,
         }
         write_status(f, self.status, self.request_id.as_deref())

@@ -403,6 +403,8 @@ fn cause(error: &Error) -> Cause {
         return Cause::Unavailable;
     }
     match (&response.problem, response.status) {
+        // The server refuses a long address or long headers before it can explain it.
+        (None, 414 | 431) => Cause::Rejected,
         (None, _) => Cause::UnexpectedResponse,
         // Under this key the server will never accept the change: it is not in its bounds.
         (Some(problem), 403) if problem.code == ProblemCode::OutOfBounds => Cause::Rejected,

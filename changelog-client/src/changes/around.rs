@@ -35,7 +35,8 @@ impl<M: Mode> AroundChanges<M> {
         /// higher.
         environment(environment: Environment) => environment = Some(environment);
         /// Sets the symptom, such as an error message. Changes rank higher if words of it
-        /// are in their title or in the name of their service.
+        /// are in their title or in the name of their service. Only these words are sent, and
+        /// not more than are compared.
         symptom(text: impl Into<String>) => q = Some(text.into());
         /// Sets how far to look back, in minutes: 1 to 10,080 (7 days). By default a day;
         /// if that has nothing of weight, 3 days, then 7.
@@ -49,7 +50,8 @@ impl<M: Mode> AroundChanges<M> {
     /// Returns the changes with the reasons for their rank, the most suspicious
     /// first.
     pub fn send(self) -> M::Response<Around> {
-        let request = ApiRequest::get(&["changes", "around"]).query(self.filter.to_query());
+        let query = self.filter.with_short_symptom().to_query();
+        let request = ApiRequest::get(&["changes", "around"]).query(query);
         self.sender.body(Ok(request))
     }
 }

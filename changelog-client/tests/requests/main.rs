@@ -310,6 +310,17 @@ async fn a_list_that_repeats_is_not_read_without_an_end() {
 }
 
 #[tokio::test]
+async fn an_address_that_is_too_long_is_named() {
+    let server = MockServer::start().await;
+    mock_responses(&server, vec![ResponseTemplate::new(431)]).await;
+    let error = client(&server).changes().list().send().await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the request failed: the address or the headers of the request are too long (status 431)"
+    );
+}
+
+#[tokio::test]
 async fn unknown_enum_values_are_kept() {
     let server = MockServer::start().await;
     let mut newer = change(ID);

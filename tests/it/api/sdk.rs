@@ -18,6 +18,7 @@ on_both!(
     the_sdk_names_services_and_creates_in_full,
     a_list_stream_yields_each_change_once,
     the_service_resolves_conditions_on_risk_and_status,
+    a_symptom_may_be_a_whole_log,
     errors_have_kinds_and_violations,
     one_idempotency_key_creates_one_change,
     create_many_creates_all_or_none;
@@ -232,6 +233,25 @@ async fn the_service_resolves_conditions_on_risk_and_status(app: TestApp) {
         let error = watched.try_next().await.expect_err("nothing matches");
         assert_eq!(error.kind(), Some(ErrorKind::Invalid), "{error:?}");
     }
+}
+
+async fn a_symptom_may_be_a_whole_log(app: TestApp) {
+    let client = client(&app);
+    let create = client.changes().create("Replace the certificates");
+    let change = create.status(Status::Completed).send().await;
+    let change = change.expect("created");
+    let line = "ERROR: the certificates have expired (Überlauf) ";
+    let log = line.repeat(15_000 / line.len());
+    let around = client.changes().around().symptom(log).send().await;
+    let around = around.expect("a ranking");
+    assert_eq!(around.data[0].change.id, change.id);
+    let reasons = &around.data[0].reasons;
+    assert!(
+        reasons
+            .iter()
+            .any(|reason| reason.text.contains("certificates")),
+        "{reasons:?}"
+    );
 }
 
 async fn errors_have_kinds_and_violations(app: TestApp) {

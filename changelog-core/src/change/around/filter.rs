@@ -2,7 +2,9 @@
 
 use crate::host::Environment;
 use crate::ids::{HostId, ServiceId};
-use crate::limits::{DEFAULT_SUSPECTS, MAX_QUERY_WORDS, MAX_SUSPECTS, MAX_WINDOW_MINUTES};
+use crate::limits::{
+    DEFAULT_SUSPECTS, MAX_QUERY_WORDS, MAX_SUSPECTS, MAX_TITLE_CHARS, MAX_WINDOW_MINUTES,
+};
 use crate::problem::Invalid;
 use crate::problem::ViolationCode;
 use crate::query::{Pairs, Query};
@@ -98,6 +100,16 @@ impl AroundFilter {
         pairs.finish()
     }
 
+    /// Replaces the symptom by its words that are compared, so that it may be a whole log and
+    /// the address of the request is still of a moderate length.
+    pub fn with_short_symptom(mut self) -> Self {
+        let mut words = self.words();
+        // No title has a longer one.
+        words.retain(|word| word.chars().count() <= MAX_TITLE_CHARS);
+        self.q = (!words.is_empty()).then(|| words.join(" "));
+        self
+    }
+
     /// Returns the words of the symptom that are compared, at most
     /// [`MAX_QUERY_WORDS`]: the first ones of three or more characters, without those
     /// that most sentences have.
@@ -181,5 +193,36 @@ mod tests {
         assert!(AroundFilter::default().words().is_empty());
         let many: Vec<String> = (100..200).map(|number| number.to_string()).collect();
         assert_eq!(words(&many.join(" ")), many[..MAX_QUERY_WORDS]);
+    }
+
+    #[test]
+    fn a_short_symptom_has_the_same_words() {
+        let short = |q: &str| {
+            let filter = AroundFilter {
+                q: Some(q.to_owned()),
+                ..AroundFilter::default()
+            };
+            let short = filter.clone().with_short_symptom();
+            assert_eq!(short.words(), filter.words());
+            short.q
+        };
+        assert_eq!(short("It is on"), None);
+        assert_eq!(
+            short("Überlauf: the STRASSE, ﬁlter").as_deref(),
+            Some("uberlauf strasse filter")
+        );
+        let log = "ERROR: connection 17 refused, retrying\n".repeat(1_000);
+        assert_eq!(
+            short(&log).as_deref(),
+            Some("error connection refused retrying")
+        );
+        let with_token = AroundFilter {
+            q: Some(format!("timeout {}", "x".repeat(10_000))),
+            ..AroundFilter::default()
+        };
+        assert_eq!(
+            with_token.with_short_symptom().q.as_deref(),
+            Some("timeout")
+        );
     }
 }
