@@ -124,6 +124,10 @@ pub struct KeyInfo {
     pub services: Vec<ServiceRef>,
 }
 
+/// What the service says of a request without a key that it accepts: the beginning of its
+/// detail, which a client may put in other words.
+pub const NOT_ACCEPTED: &str = "missing or invalid API key";
+
 /// The organization of a key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

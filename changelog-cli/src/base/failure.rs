@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anstyle::{AnsiColor, Style};
 use changelog_client::{Error, ErrorKind, TransportErrorKind};
+use changelog_core::api_key::NOT_ACCEPTED;
 use changelog_core::text::printable;
 use changelog_core::{Invalid, ProblemCode};
 use serde::{Deserialize, Serialize};
@@ -306,6 +307,10 @@ impl From<Error> for Failure {
                 Self::new(Exit::Other, error.to_string()).hint(WRONG_URL)
             }
             Error::Api { kind, response } => match kind {
+                // Another reason than the key, such as a path that takes a session.
+                ErrorKind::Unauthorized if !detail.starts_with(NOT_ACCEPTED) => {
+                    Self::new(Exit::NotAuthorized, detail)
+                }
                 // The server's explanation names a header, which users of chlog do not set.
                 ErrorKind::Unauthorized => Self::new(
                     Exit::NotAuthorized,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use changelog_core::activity::API_KEY_PREFIX;
+use changelog_core::api_key::NOT_ACCEPTED;
 use changelog_core::headers::{AGENT, API_KEY, ORGANIZATION_ID};
 use changelog_core::{
     Agent, ApiKeyId, Change, Incident, NewChange, Permissions, Plan, ProblemCode, Scope, Timestamp,
@@ -224,7 +225,7 @@ impl App {
         }
         let key = token.or_else(|| request.header(API_KEY));
         let refused = |_: &Request| {
-            let detail = "missing or invalid API key; send it as `Authorization: Bearer KEY`";
+            let detail = format!("{NOT_ACCEPTED}; send it as `Authorization: Bearer KEY`");
             ApiError::new(ProblemCode::Unauthorized, detail)
                 .with_header(header::WWW_AUTHENTICATE, "Bearer realm=\"change log\"")
         };
@@ -396,7 +397,7 @@ fn unauthorized(request: &Request) -> ApiError {
     } else {
         ""
     };
-    let detail = format!("missing or invalid API key in the header {API_KEY}{hint}");
+    let detail = format!("{NOT_ACCEPTED} in the header {API_KEY}{hint}");
     ApiError::new(ProblemCode::Unauthorized, detail)
         .with_header(header::WWW_AUTHENTICATE, "ApiKey realm=\"change log\"")
 }

@@ -348,6 +348,9 @@ async fn a_raw_request_goes_to_the_configured_server(app: TestApp) {
     assert_eq!(head.stdout, "");
     // Exit codes as elsewhere.
     chlog(&app, "api nothing/here").exits_with(3);
+    let of_people = chlog(&app, "api activity").exits_with(4);
+    of_people.says("this takes the session of a signed-in person");
+    assert_lacks(&of_people.stderr, "unknown, expired or revoked");
     chlog(&app, "api changes -f title=x").exits_with(6);
     for path in [
         "https://example.com/api/changes",
