@@ -264,9 +264,9 @@ pub(crate) mod tests {
         assert_eq!(
             lines,
             [
-                "ID        WHEN    RISK  STATUS       TITLE",
-                "018f4e9a  3m ago  high  in progress  Deploy api 2.3",
-                "018f4e9a  3m ago  high  in progress  Replace the certificate of every balancer…",
+                "ID             WHEN    RISK  STATUS       TITLE",
+                "018f4e9a-7b1c  3m ago  high  in progress  Deploy api 2.3",
+                "018f4e9a-7b1c  3m ago  high  in progress  Replace the certificate of every bala…",
             ]
         );
     }

@@ -20,13 +20,16 @@ const SHARED_TEXT_WIDTH: usize = 30;
 const MIN_CUT_WIDTH: usize = 8;
 /// The width that a side column has before the others get more.
 const SIDE_WIDTH: usize = 20;
-/// The fewest characters of a short id.
-const MIN_ID_CHARS: usize = 8;
+/// The fewest characters of a short id: its 12 digits that are a time in milliseconds, which no
+/// other change has as a rule. Fewer are those of all changes of a minute, of which the table
+/// has only some.
+pub(super) const MIN_ID_CHARS: usize = 13;
 
 /// How a column is fitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// The ids of changes, as the shortest prefixes that are unique in the table.
+    /// The ids of changes, as the shortest prefixes that are unique in the table and, as a
+    /// rule, in the organization.
     Id,
     /// Short words that are shown as long as there is room for some text.
     Fixed,
@@ -350,8 +353,8 @@ mod tests {
                 "{width}: {drawn:?}"
             );
             assert_eq!(drawn.text.lines().count(), 3, "{drawn:?}");
-            // Nine digits differ, and the rest is not shown.
-            assert!(drawn.text.contains("018f4e9a-7b2 "), "{width}: {drawn:?}");
+            // Twelve digits are unique, and the rest is not shown.
+            assert!(drawn.text.contains("018f4e9a-7b2c "), "{width}: {drawn:?}");
             for name in ["RISK", "HOST", "TAGS"] {
                 let is_hidden = drawn.hidden.iter().any(|hidden| hidden == name);
                 assert_ne!(drawn.text.contains(name), is_hidden, "{width}: {drawn:?}");
@@ -398,10 +401,17 @@ mod tests {
     }
 
     #[test]
-    fn a_single_id_has_eight_digits() {
-        let mut cells = vec![Cell::new("018f4e9a-7b1c-7d3e-9a51-2f6c8b7d1e90"); 2];
+    fn ids_have_the_digits_of_their_millisecond_and_as_many_as_differ() {
+        let id = "018f4e9a-7b1c-7d3e-9a51-2f6c8b7d1e90";
+        let mut cells = vec![Cell::new(id); 2];
         shorten_ids(&mut cells);
-        assert_eq!(cells[1].text(), "018f4e9a");
+        assert_eq!(cells[1].text(), "018f4e9a-7b1c");
+        let mut cells = [
+            Cell::new(id),
+            Cell::new("018f4e9a-7b1c-7d31-9a51-2f6c8b7d1e90"),
+        ];
+        shorten_ids(&mut cells);
+        assert_eq!(cells[1].text(), "018f4e9a-7b1c-7d31");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::colors::{colored, risk_color, status_color};
 use super::differences;
-use super::fitted::{cut, prefix};
+use super::fitted::{MIN_ID_CHARS, cut, prefix};
 use super::record::Record;
 use crate::base::text::one_line;
 
@@ -93,9 +93,6 @@ impl Record for Watched {
     }
 }
 
-/// The characters of an id on a terminal: its time in milliseconds, and thus unique as a
-/// rule.
-const ID_CHARS: usize = 13;
 /// The width from which a line has more than the time, the id and the title; then the
 /// environment and the date; then the service and the host.
 const WIDTHS: [u16; 3] = [60, 100, 120];
@@ -103,7 +100,10 @@ const WIDTHS: [u16; 3] = [60, 100, 120];
 /// Returns the line above the changes.
 pub(crate) fn header(width: Option<u16>) -> String {
     let has = |nth: usize| width.is_none_or(|width| width >= WIDTHS[nth]);
-    let (time, id) = (if has(1) { 19 } else { 8 }, width.map_or(36, |_| ID_CHARS));
+    let (time, id) = (
+        if has(1) { 19 } else { 8 },
+        width.map_or(36, |_| MIN_ID_CHARS),
+    );
     let mut header = format!("{:<time$}  {:<id$}  ", "TIME", "ID");
     if has(0) {
         header.push_str("RISK    STATUS       ");
@@ -205,7 +205,7 @@ impl Line<'_> {
         } else {
             "%H:%M:%S"
         });
-        let id = width.map_or(&*self.id, |_| prefix(&self.id, ID_CHARS));
+        let id = width.map_or(&*self.id, |_| prefix(&self.id, MIN_ID_CHARS));
         let mut line = format!("{at}  {id}  ");
         // Writing to a string cannot fail.
         if has(0) {
