@@ -45,7 +45,7 @@ impl Record for Change {
             Column::new("when", Kind::Fixed, |change: &Self, context| {
                 Cell::new(relative(shown_time(change), context.now))
             }),
-            Column::new("scheduled", Kind::Fixed, |change: &Self, context| {
+            Column::new("scheduled", Kind::Needed, |change: &Self, context| {
                 scheduled(change, context.now)
             }),
             Column::new("risk", Kind::Fixed, |change: &Self, _| {
@@ -302,6 +302,11 @@ pub(crate) mod tests {
         let text = drawn(&changes, &UPCOMING, Some(200));
         assert!(text.contains("  overdue 2h  "), "{text}");
         assert!(text.contains("  in 1h "), "{text}");
+        let mut far = planned("2099-01-01T00:00:00.000Z");
+        far.title = "Replace the certificates".to_owned();
+        let narrow = drawn(&[far], &UPCOMING, Some(40));
+        assert!(narrow.contains("  2099-01-01"), "{narrow}");
+        assert!(narrow.contains("  Replace"), "{narrow}");
     }
 
     #[test]

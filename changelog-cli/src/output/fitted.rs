@@ -31,6 +31,9 @@ pub(crate) enum Kind {
     /// The ids of changes, as the shortest prefixes that are unique in the table and, as a
     /// rule, in the organization.
     Id,
+    /// Short words without which a row says nothing, such as the time of what is scheduled:
+    /// shown also where there is no room for text next to them.
+    Needed,
     /// Short words that are shown as long as there is room for some text.
     Fixed,
     /// A title or another text; cut.
@@ -157,6 +160,12 @@ fn widths(columns: &[FittedColumn], width: usize, is_chosen: bool) -> Vec<Option
         let widths = texts.iter().map(|at| natural[*at].min(least) + GAP);
         widths.sum()
     };
+    for at in is(Kind::Needed) {
+        if natural[at] + GAP <= room {
+            widths[at] = Some(natural[at]);
+            room -= natural[at] + GAP;
+        }
+    }
     for at in fixed {
         if natural[at] + GAP + texts_need(MIN_CUT_WIDTH) <= room {
             widths[at] = Some(natural[at]);
@@ -412,6 +421,28 @@ mod tests {
         ];
         shorten_ids(&mut cells);
         assert_eq!(cells[1].text(), "018f4e9a-7b1c-7d31");
+    }
+
+    #[test]
+    fn what_is_needed_is_shown_before_other_words_and_next_to_little_text() {
+        let columns = || {
+            vec![
+                column("ID", Kind::Id, &["018f4e9a-7b1c-7d3e-9a51-2f6c8b7d1e90"]),
+                column("RISK", Kind::Fixed, &["high"]),
+                column("SCHEDULED", Kind::Needed, &["2099-01-01 08:30"]),
+                column("TITLE", Kind::Text, &["Replace the certificates"]),
+            ]
+        };
+        let drawn = draw(columns(), Some(40), false);
+        assert!(
+            drawn.text.contains("  2099-01-01 08:30  Replac…"),
+            "{drawn:?}"
+        );
+        assert_eq!(drawn.hidden, ["RISK"]);
+        for width in 20..100 {
+            let drawn = draw(columns(), Some(width), false);
+            assert!(widest(&drawn.text) <= usize::from(width), "{drawn:?}");
+        }
     }
 
     #[test]
