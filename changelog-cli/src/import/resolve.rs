@@ -99,8 +99,13 @@ impl Names {
     ) -> Outcome {
         let mut services = MissingInputs::<Service>::new();
         let mut hosts = MissingInputs::<Host>::new();
-        let mut unknown: Vec<String> = Vec::new();
-        for ImportRecord { record, .. } in records {
+        // The first line that has each of these names.
+        let mut unknown: BTreeMap<String, u64> = BTreeMap::new();
+        let mut add_unknown = |name: String, line: u64| {
+            let first = unknown.entry(name).or_insert(line);
+            *first = line.min(*first);
+        };
+        for ImportRecord { record, line, .. } in records {
             let is_allowed = record.exported_by.is_some() || missing != Missing::Offer;
             let first = record
                 .service
@@ -112,7 +117,7 @@ impl Names {
                     continue;
                 }
                 if !is_allowed {
-                    unknown.push(self.services.unknown(name));
+                    add_unknown(self.services.unknown(name), *line);
                 }
                 let new = services.entry(folded(name)).or_insert_with(|| NewService {
                     name: name.clone(),
@@ -125,7 +130,7 @@ impl Names {
                 && !self.hosts.contains(name)
             {
                 if !is_allowed {
-                    unknown.push(self.hosts.unknown(name));
+                    add_unknown(self.hosts.unknown(name), *line);
                 }
                 hosts.entry(folded(name)).or_insert_with(|| NewHost {
                     hostname: name.clone(),
@@ -134,10 +139,8 @@ impl Names {
                 });
             }
         }
-        unknown.sort_unstable();
-        unknown.dedup();
         if !unknown.is_empty() {
-            return Err(unknown_names(&unknown));
+            return Err(unknown_names(unknown));
         }
         self.services.create(client, services, dry_run).await?;
         self.hosts.create(client, hosts, dry_run).await
@@ -202,15 +205,22 @@ impl Names {
     }
 }
 
-fn unknown_names(unknown: &[String]) -> Failure {
-    let failure = if let [only] = unknown {
+/// Returns the failure for names that do not exist, each with the first line that has it.
+fn unknown_names(unknown: BTreeMap<String, u64>) -> Failure {
+    let mut unknown: Vec<(u64, String)> = unknown
+        .into_iter()
+        .map(|(name, line)| (line, format!("line {line}: {name}")))
+        .collect();
+    unknown.sort_unstable();
+    let failure = if let [(_, only)] = unknown.as_slice() {
         Failure::new(Exit::NotFound, only)
     } else {
         let message = format!("{} services or hosts do not exist", unknown.len());
         let listed = unknown.iter().take(MAX_LISTED_NAMES);
-        listed.fold(Failure::new(Exit::NotFound, message), |failure, line| {
-            failure.line(line)
-        })
+        listed.fold(
+            Failure::new(Exit::NotFound, message),
+            |failure, (_, line)| failure.line(line),
+        )
     };
     failure
         .line("nothing was imported")

@@ -132,9 +132,9 @@ async fn unknown_names_are_refused_or_created(app: TestApp) {
     app.key().service("Payment").await;
     let output = chlog(&app, "import named.ndjson").exits_with(3);
     for words in [
-        "payments",
+        "line 1: there is no service \"payments\"",
         "did you mean Payment?",
-        "web-1",
+        "line 1: there is no host \"web-1\"",
         "--create-missing",
         "nothing was",
     ] {
