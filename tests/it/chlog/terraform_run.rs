@@ -415,6 +415,8 @@ async fn a_plan_as_json_is_one_change(app: TestApp) {
     .expect("a file");
     let script = format!("{run} plan -json || test $? = 1");
     module.shell(&script, &[], "").succeeds();
+    let output = module.shell(&format!("{run} apply"), &[], "").exits_with(1);
+    output.says("the plan failed, so nothing was recorded");
     assert_eq!(count(&app).await, 1);
 }
 

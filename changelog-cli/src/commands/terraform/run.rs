@@ -276,7 +276,11 @@ impl Terraform {
             });
         }
         if !is_planned {
-            note("no changes, so nothing was recorded");
+            note(if status.success() {
+                "no changes, so nothing was recorded"
+            } else {
+                "the plan failed, so nothing was recorded"
+            });
             return Ok(Finished::unrecorded(status));
         }
         // A signal that arrives here would reach no process of Terraform.
