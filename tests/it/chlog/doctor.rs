@@ -13,6 +13,7 @@ on_one!(
     clocks_are_compared,
     a_clock_that_is_behind_is_reported_when_a_change_is_recorded,
     doctor_agrees_with_log,
+    the_limits_of_the_key_are_compared_with_the_settings,
     connection_faults_are_named,
     the_key_endpoint_describes_the_key;
     process:
@@ -254,6 +255,50 @@ async fn connection_faults_are_named(app: TestApp) {
     let output = ChlogOutput::of(&mut command).exits_with(1);
     let words = "the server redirects to https://changes.example.com/";
     output.says(words);
+}
+
+async fn the_limits_of_the_key_are_compared_with_the_settings(app: TestApp) {
+    app.key().service("payments").await;
+    let host = json!({ "hostname": "web-1", "environment": "staging" });
+    app.key().create("/api/hosts", host).await;
+    let limited = ["--environment", "staging", "--service", "payments"];
+    let key = text(&app.create_key(&limited)["key"]);
+    let settings = app.folder().join(".chlog.toml");
+    let doctor = || {
+        let mut command = app.chlog();
+        command
+            .env("CHLOG_API_KEY", &key)
+            .args(["doctor", "--json"]);
+        ChlogOutput::of(&mut command).succeeds().json()
+    };
+    for (toml, words) in [
+        (
+            "",
+            "may record changes in staging only; the change has no environment",
+        ),
+        (
+            "host = \"web-1\"\n",
+            "may record changes of the services payments only; the change has no service",
+        ),
+    ] {
+        std::fs::write(&settings, toml).expect("a file");
+        let report = doctor();
+        let check = check(&report, "bounds");
+        assert_eq!(check["verdict"], "warning", "{check}");
+        let found = text(&check["found"]);
+        assert!(found.contains(words), "{found}");
+        let mut command = app.chlog();
+        let log = command.env("CHLOG_API_KEY", &key);
+        ChlogOutput::of(log.args(["log", "--strict", "Deploy"])).exits_with(4);
+    }
+    let within = "host = \"web-1\"\nservice = \"payments\"\n";
+    std::fs::write(&settings, within).expect("a file");
+    let report = doctor();
+    let checks = report["checks"].as_array().expect("checks");
+    assert!(
+        checks.iter().all(|check| check["check"] != "bounds"),
+        "{report}"
+    );
 }
 
 async fn the_key_endpoint_describes_the_key(app: TestApp) {

@@ -1,5 +1,6 @@
 //! `chlog doctor`: checks whether a change would be recorded now.
 
+mod bounds;
 mod clock;
 mod id_token;
 mod report;
@@ -93,6 +94,11 @@ async fn examine(app: &App, report: &mut Report) {
         clock::check(ahead, report);
     }
     names(app, report).await;
+    if let Some(client) = working_client(app, report)
+        && let Ok(key) = client.key().await
+    {
+        bounds::check(app, &client, key, report).await;
+    }
     coverage(app, report).await;
     spooled(&url.value, report);
 }
