@@ -86,10 +86,16 @@ impl SourceKind {
         )
     }
 
+    /// Returns whether its requests tell of changes that happen without it, rather than of
+    /// alerts or of what people ask for.
+    pub fn tells_of_changes(&self) -> bool {
+        !self.is_of_alerts() && *self != Self::SlackCommand
+    }
+
     /// Returns whether its changes come by themselves, so that it can be missed when it is
     /// silent.
     pub fn has_rhythm(&self) -> bool {
-        !self.is_of_alerts() && *self != Self::SlackCommand
+        self.tells_of_changes()
     }
 }
 

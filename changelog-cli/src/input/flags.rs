@@ -178,7 +178,11 @@ pub(crate) fn agent_client() -> impl TypedValueParser<Value = AgentClient> {
 
 /// Parses a kind of source, in any case.
 pub(crate) fn source_kind() -> impl TypedValueParser<Value = SourceKind> {
-    PossibleValuesParser::new(SourceKind::WORDS).try_map(|word| word.to_lowercase().parse())
+    let kinds = SourceKind::ALL
+        .iter()
+        .filter(|kind| kind.tells_of_changes());
+    let words: Vec<&'static str> = kinds.map(SourceKind::as_str).collect();
+    PossibleValuesParser::new(words).try_map(|word| word.to_lowercase().parse())
 }
 
 /// Parses an outcome, in any case.

@@ -118,6 +118,14 @@ async fn a_session_whose_start_was_edited_ends(app: TestApp) {
 }
 
 async fn events_in_a_file_are_imported_once(app: TestApp) {
+    let mut command = app.chlog();
+    let help = command.args(["import", "--help"]).output();
+    let help = String::from_utf8(help.expect("an output").stdout).expect("text");
+    assert!(help.contains("cloudtrail"), "{help}");
+    // They tell of no changes.
+    for kind in ["alertmanager", "slack-command"] {
+        assert!(!help.contains(kind), "{help}");
+    }
     let body = super::receiving::deployment(1, Some(("success", "2026-01-20T10:04:00Z")));
     let records = json!([
         call("1", "RunInstances", 0, CONSOLE),
