@@ -5,7 +5,7 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
 use super::{Failure, print, print_json};
 use crate::config::{Common, Health};
-use crate::integrations::http::{ReceiverClient, ReceiverRequest, ReceiverResponse};
+use crate::integrations::http::{ReceiverClient, ReceiverRequest, ReceiverResponse, SendError};
 
 /// Asks the service at an address whether it is ready; the command fails if it is not.
 pub(super) async fn run(common: &Common, health: &Health) -> Result<(), Failure> {
@@ -37,5 +37,22 @@ pub(super) async fn ask(url: &str) -> Result<ReceiverResponse, String> {
         body: bytes::Bytes::new(),
     };
     let answer = ReceiverClient::new(everywhere).send(request).await;
-    answer.map_err(|error| format!("{url} does not answer: {error}"))
+    answer.map_err(|error| format!("{url} does not answer: {}", reason(&error)))
+}
+
+/// Returns why there is no answer, of a server that is no receiver of events.
+fn reason(error: &SendError) -> String {
+    match error {
+        SendError::UnknownHost => "its host name was not found".to_owned(),
+        SendError::NoConnection => {
+            "no connection could be made; is the service running?".to_owned()
+        }
+        SendError::ConnectTimeout => "no connection could be made within 5 s".to_owned(),
+        SendError::Timeout => "no complete answer arrived within 15 s".to_owned(),
+        SendError::Tls(why) => format!("the encrypted connection failed: {why}"),
+        SendError::Broken => {
+            "the connection was closed early, or the answer was not HTTP".to_owned()
+        }
+        other => other.to_string(),
+    }
 }

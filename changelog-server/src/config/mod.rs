@@ -115,7 +115,7 @@ pub enum Command {
     },
     /// Verify the database: its file, counts, search, activity and events
     Check {
-        /// Correct counts and search; no process may serve the database
+        /// Correct counts, names and search; no process may serve the database
         #[arg(long)]
         repair: bool,
     },

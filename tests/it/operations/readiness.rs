@@ -80,6 +80,7 @@ async fn the_health_command_fails_without_a_server(mut app: TestApp) {
     ] {
         let output = app.try_admin(&arguments, "");
         assert_eq!(output.status.code(), Some(1), "{output:?}");
-        assert_contains(&String::from_utf8_lossy(&output.stderr), "does not answer");
+        let reason = "does not answer: no connection could be made";
+        assert_contains(&String::from_utf8_lossy(&output.stderr), reason);
     }
 }
