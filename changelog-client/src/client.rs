@@ -4,7 +4,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime};
 use std::{env, fmt, fs};
 
-use changelog_core::{Agent, Health, KeyInfo, Named};
+use changelog_core::problem::BadValue;
+use changelog_core::{Agent, Health, KeyInfo, Named, OrganizationId};
 use http::header::DATE;
 use http::{HeaderValue, StatusCode};
 use reqwest::redirect;
@@ -28,6 +29,7 @@ use crate::{proxy, reqwest_error, tls};
 const URL_VARIABLE: &str = "CHLOG_URL";
 const KEY_VARIABLE: &str = "CHLOG_API_KEY";
 const KEY_FILE_VARIABLE: &str = "CHLOG_API_KEY_FILE";
+const ORGANIZATION_VARIABLE: &str = "CHLOG_ORGANIZATION";
 
 const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 const DEFAULT_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -199,6 +201,7 @@ pub struct ClientBuilder {
     url: String,
     api_key: Option<SecretString>,
     id_token: Option<IdTokenSource>,
+    organization: Option<OrganizationId>,
     http: Option<reqwest::Client>,
     agent: Option<Agent>,
     /// PEM.
@@ -216,6 +219,7 @@ impl Default for ClientBuilder {
             url: String::new(),
             api_key: None,
             id_token: None,
+            organization: None,
             http: None,
             agent: None,
             root_certificates: Vec::new(),
@@ -230,7 +234,8 @@ impl Default for ClientBuilder {
 
 impl ClientBuilder {
     /// Returns a builder with the settings of environment variables: the URL of
-    /// `CHLOG_URL`; the id token of the job ([`IdTokenSource::from_env`]); and the API key of
+    /// `CHLOG_URL`; the id token of the job ([`IdTokenSource::from_env`]) and its organization,
+    /// `CHLOG_ORGANIZATION`; and the API key of
     /// `CHLOG_API_KEY`, or else of the file that `CHLOG_API_KEY_FILE` names. White space
     /// around values is removed, and blank variables count as not set. The command `chlog`
     /// reads the same variables.
@@ -248,6 +253,12 @@ impl ClientBuilder {
         };
         let mut builder = Self::default().url(url);
         builder.id_token = IdTokenSource::from_variables(variable);
+        if let Some(id) = variable(ORGANIZATION_VARIABLE) {
+            let id = id.parse().map_err(|bad: BadValue| {
+                Error::Builder(format!("{ORGANIZATION_VARIABLE}: the id {bad}"))
+            })?;
+            builder = builder.organization(id);
+        }
         if let Some(key) = variable(KEY_VARIABLE) {
             return Ok(builder.api_key(key));
         }
@@ -281,6 +292,13 @@ impl ClientBuilder {
     /// none can be had.
     pub fn id_token(mut self, source: IdTokenSource) -> Self {
         self.id_token = Some(source);
+        self
+    }
+
+    /// Names the organization that id tokens are for, which a service with several organizations
+    /// requires. A key is that of one organization anyway.
+    pub fn organization(mut self, id: OrganizationId) -> Self {
+        self.organization = Some(id);
         self
     }
 
@@ -367,6 +385,11 @@ impl ClientBuilder {
         let transport = Transport::new(Settings {
             http,
             id_token,
+            organization: self
+                .organization
+                .as_ref()
+                .map(organization_header)
+                .transpose()?,
             is_token_refused: AtomicBool::new(false),
             base_url,
             api_key,
@@ -382,6 +405,10 @@ impl ClientBuilder {
             },
         })
     }
+}
+
+fn organization_header(id: &OrganizationId) -> Result<HeaderValue, Error> {
+    HeaderValue::try_from(id.to_string()).map_err(|error| Error::Builder(error.to_string()))
 }
 
 /// Returns an agent as a header value.

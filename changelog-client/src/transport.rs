@@ -45,6 +45,8 @@ pub(crate) struct Settings {
     pub(crate) agent: Option<HeaderValue>,
     /// The token of a pipeline's job, which is sent instead of the key.
     pub(crate) id_token: Option<IdToken>,
+    /// The organization that the token is for.
+    pub(crate) organization: Option<HeaderValue>,
     /// Whether the service has not accepted the token, so that the key is sent.
     pub(crate) is_token_refused: AtomicBool,
     /// Limits one attempt.
@@ -227,6 +229,11 @@ impl Transport {
         let key = settings.api_key.as_ref();
         let send = async |name: HeaderName, value: Option<&HeaderValue>| {
             let mut prepared = self.prepare(request, accept)?;
+            if name == AUTHORIZATION
+                && let Some(id) = &settings.organization
+            {
+                prepared = prepared.header(headers::ORGANIZATION_ID, id);
+            }
             if let Some(value) = value {
                 prepared = prepared.header(name, value);
             }

@@ -217,6 +217,9 @@ impl App {
         if let Some(key) = key {
             builder = builder.api_key(key);
         }
+        if let Some(organization) = credentials::organization()? {
+            builder = builder.organization(organization);
+        }
         if let Some(Recognized::Agent(agent, _)) = agent::recognized(context::is_ci()) {
             builder = builder.agent(agent);
         }

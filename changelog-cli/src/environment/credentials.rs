@@ -9,8 +9,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use changelog_client::IdTokenSource;
-use changelog_core::VerifiedRun;
 use changelog_core::api_key::mask;
+use changelog_core::problem::BadValue;
+use changelog_core::{OrganizationId, VerifiedRun};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use serde_json::Value;
@@ -28,6 +29,8 @@ pub(crate) const KEY_FILE_VARIABLE: &str = "CHLOG_API_KEY_FILE";
 const TOKEN_VARIABLE: &str = "CHLOG_ID_TOKEN";
 /// The variable that names the file that holds it.
 const TOKEN_FILE_VARIABLE: &str = "CHLOG_ID_TOKEN_FILE";
+/// The variable with the id of the organization that tokens are for.
+const ORGANIZATION_VARIABLE: &str = "CHLOG_ORGANIZATION";
 /// The variables with secrets of `chlog`, which commands that it starts do not get.
 pub(crate) const SECRET_VARIABLES: [&str; 4] = [
     KEY_VARIABLE,
@@ -67,15 +70,17 @@ impl Credential {
         match self {
             Self::Key(key) => key.value.expose_secret().to_owned(),
             Self::Token(source) => {
+                let organization = variable(ORGANIZATION_VARIABLE).unwrap_or_default();
                 let Some(claims) = source.claims() else {
                     let repository = variable("GITHUB_REPOSITORY").unwrap_or_default();
-                    return format!("{} {repository}", source.name());
+                    return format!("{} {repository} {organization}", source.name());
                 };
                 // Each job has another token: the repository stays, or else the subject.
                 let issuer = claims.get("iss").and_then(Value::as_str);
                 let run = VerifiedRun::of(issuer.unwrap_or_default(), &claims);
                 let who = run.repository.or(run.subject);
-                format!("{} {}", run.issuer, who.unwrap_or_default())
+                let who = who.unwrap_or_default();
+                format!("{} {who} {organization}", run.issuer)
             }
         }
     }
@@ -88,6 +93,18 @@ pub(crate) fn id_token(order: KeyOrder) -> Option<IdTokenSource> {
     let source = IdTokenSource::from_env()?;
     let is_for_any_url = matches!(source, IdTokenSource::GithubActions { .. });
     (is_for_any_url || order != KeyOrder::OnlyStored).then_some(source)
+}
+
+/// Returns the organization that tokens are for, if one is named.
+pub(crate) fn organization() -> Outcome<Option<OrganizationId>> {
+    let Some(id) = variable(ORGANIZATION_VARIABLE) else {
+        return Ok(None);
+    };
+    let id = id.parse().map_err(|bad: BadValue| {
+        Failure::usage(format!("{ORGANIZATION_VARIABLE}: the id {bad}"))
+            .hint("the page Settings, Workload identities of the dashboard shows it")
+    });
+    id.map(Some)
 }
 
 /// A stored key and the URL that it may be sent to.

@@ -15,6 +15,7 @@ on_one!(
     a_key_is_used_when_the_token_is_refused,
     doctor_explains_the_token,
     a_spooled_change_is_sent_with_what_is_valid_then,
+    one_of_several_organizations_is_named,
 );
 
 struct Pipeline {
@@ -61,6 +62,24 @@ fn run(app: &TestApp, variables: &[(&str, &str)], arguments: &[&str]) -> ChlogOu
 
 async fn newest(app: &TestApp) -> Value {
     app.key().body("/api/changes?per_page=1").await["data"][0].clone()
+}
+
+async fn one_of_several_organizations_is_named(app: TestApp) {
+    let pipeline = Pipeline::start(&app).await;
+    app.second_organization();
+    let token = pipeline.token(&app);
+    let token = ("CHLOG_ID_TOKEN", token.as_str());
+    let log = ["log", "Deploy shop", "--strict"];
+    run(&app, &[token], &log)
+        .exits_with(4)
+        .says("CHLOG_ORGANIZATION");
+    let bad = ("CHLOG_ORGANIZATION", "Acme");
+    run(&app, &[token, bad], &log)
+        .exits_with(2)
+        .says("CHLOG_ORGANIZATION: the id ");
+    let named = ("CHLOG_ORGANIZATION", app.organization.id.as_str());
+    run(&app, &[token, named], &log).succeeds();
+    assert_eq!(newest(&app).await["created_by"]["name"], "github acme/shop");
 }
 
 async fn github_actions_signs_a_token_for_the_server(app: TestApp) {
