@@ -73,6 +73,8 @@ struct Answer {
     environments: Vec<(String, u64, String)>,
     spans: Vec<Choice>,
     timeline: Timeline,
+    /// Whether the chosen range is longer than the timeline can show.
+    is_shortened: bool,
     /// The list of all changes of the window.
     list: String,
 }
@@ -92,7 +94,7 @@ struct Question {
     filter: AroundFilter,
     /// The index of the chosen span.
     span: Option<usize>,
-    /// The chosen range of the timeline.
+    /// The chosen range, which may be longer or shorter than the timeline can show.
     range: Option<Range>,
     /// The canonical query string, without the range and the span.
     query: String,
@@ -285,7 +287,8 @@ async fn read_question(
     Ok(Ok((question, form)))
 }
 
-/// Reads the moment and the range of the timeline. Adds an error if the moment is none.
+/// Reads the moment and the range of the timeline. Adds an error for each that is not a time,
+/// and for half a range.
 fn read_times(
     form: &Form,
     zone: Zone,
@@ -302,21 +305,31 @@ fn read_times(
             name => value(name),
         };
         let at = match zone.parse_past(text, now) {
-            _ if text.is_empty() || text.eq_ignore_ascii_case("now") => return None,
+            _ if text.is_empty() => return None,
+            _ if text.eq_ignore_ascii_case("now") => return (name == "to").then_some(now),
             Ok(Some(at)) if text.len() <= MAX_TIME_CHARS => return Some(at),
             Ok(_) => "is not a time such as 14:20, yesterday 14:20 or 2026-11-21 14:20".to_owned(),
             Err(message) => message,
         };
         let excerpt = format::excerpt(text);
-        errors.push((field, format!("\"{excerpt}\" {at}")));
+        // A message must not begin with what was typed: its first letter becomes a capital.
+        errors.push((field, format!("{name}: \"{excerpt}\" {at}")));
         None
     };
     let at = time("at", "at");
-    // Links of other systems may have no valid range. One that was chosen for another moment
-    // is dropped.
     let range = time("", "from").zip(time("", "to"));
+    for (given, missing) in [("from", "to"), ("to", "from")] {
+        if !value(given).is_empty() && value(missing).is_empty() {
+            let message = format!("{missing}: is missing, a range has both from and to");
+            errors.push(("", message));
+        }
+    }
+    // One that was chosen for another moment is dropped.
     let range = range.filter(|(from, to)| from != to && (is_same || !form.has("was")));
-    let range = range.map(|(from, to)| Range::new(from.min(to), from.max(to)));
+    let range = range.map(|(from, to)| Range {
+        from: from.min(to),
+        to: from.max(to),
+    });
     (at, range)
 }
 
@@ -409,6 +422,7 @@ async fn answer(
         environments: environments.collect(),
         spans: spans.collect(),
         timeline: Timeline::new(&subject, events),
+        is_shortened: (question.range).is_some_and(|chosen| chosen.length() > range.length()),
         list: format!(
             "/changes?{}",
             without(&list.to_query(), &["page", "per_page"])
@@ -452,7 +466,7 @@ fn range(
     now: Timestamp,
 ) -> (Range, Option<usize>) {
     if let Some(range) = question.range {
-        return (range, None);
+        return (range.drawn_part(at), None);
     }
     let span = question.span.unwrap_or_else(|| shortest_span(at, first));
     (range_of_span(span, at, now), Some(span))

@@ -13,6 +13,7 @@ use super::{between, sign_in};
 
 on_both!(
     a_question_that_makes_no_sense_is_answered_at_its_field,
+    a_range_that_is_too_long_keeps_its_end_and_the_moment,
     the_moment_is_in_the_zone_of_the_reader,
     another_question_keeps_the_moment_and_the_range,
     many_changes_are_counted_where_they_cannot_be_drawn,
@@ -413,6 +414,58 @@ async fn a_question_that_makes_no_sense_is_answered_at_its_field(app: TestApp) {
         let page = owner.get(&format!("/around?{query}")).await;
         assert_eq!((page.status, page.header("location")), (303, location));
     }
+}
+
+async fn a_range_that_is_too_long_keeps_its_end_and_the_moment(app: TestApp) {
+    let owner = app.browser().await;
+    let (from, to) = (
+        "from=2026-01-01T00%3A00%3A00Z",
+        "to=2026-01-31T00%3A00%3A00Z",
+    );
+    let note = "longer than 8 days";
+    for (at, title, start, end) in [
+        ("", "2026-01-31 00:00", "2026-01-23", "2026-01-31"),
+        // Within the last days.
+        ("2026-01-30", "2026-01-30 00:00", "2026-01-23", "2026-01-31"),
+        // Before them.
+        ("2026-01-10", "2026-01-10 00:00", "2026-01-06", "2026-01-14"),
+        ("2026-01-02", "2026-01-02 00:00", "2026-01-01", "2026-01-09"),
+        // Not in the range at all.
+        ("2025-12-01", "2025-12-01 00:00", "2026-01-23", "2026-01-31"),
+    ] {
+        let at = match at {
+            "" => String::new(),
+            day => format!("at={day}T00%3A00%3A00Z&"),
+        };
+        let page = owner.page(&format!("/around?{at}{from}&{to}")).await;
+        assert_contains(&page, format!("before {title}?"));
+        assert_contains(&page, note);
+        for (name, day) in [("from", start), ("to", end)] {
+            let at: DateTime<Utc> = format!("{day}T00:00:00Z").parse().expect("a time");
+            let at = at.timestamp_millis();
+            assert_contains(&page, format!("data-{name}=\"{at}\""));
+        }
+    }
+    // A short one is drawn longer, which does not move the moment.
+    let short = "from=2026-01-01T00%3A00%3A00Z&to=2026-01-01T00%3A01%3A00Z";
+    let page = owner.page(&format!("/around?{short}")).await;
+    assert_contains(&page, "before 2026-01-01 00:01?");
+    assert_lacks(&page, note);
+    // What cannot be read is reported.
+    for (query, message) in [
+        ("from=soon&to=now", "from: &#34;soon&#34; is not a time"),
+        (from, "to: is missing"),
+        (to, "from: is missing"),
+        ("at=foo", "at: &#34;foo&#34; is not a time"),
+    ] {
+        let page = owner.get(&format!("/around?{query}")).await;
+        assert_eq!(page.status, 400, "{query}");
+        assert_contains(&page.text, message);
+    }
+    // As people write the ranges of Grafana.
+    let page = owner.get("/around?from=now-24h&to=now").await;
+    page.is(303);
+    assert_contains(&page.header("location"), "&to=20");
 }
 
 async fn the_moment_is_in_the_zone_of_the_reader(app: TestApp) {

@@ -48,7 +48,21 @@ impl Range {
         Self { from, to }
     }
 
-    fn length(self) -> TimeDelta {
+    /// Returns the part of a range that can be drawn: its end, or if `at` is before that, the
+    /// part with `at`.
+    pub(crate) fn drawn_part(self, at: Timestamp) -> Self {
+        let start = self.to.plus(-MAX_RANGE);
+        let is_before = (self.from..start).contains(&at);
+        let start = if is_before {
+            at.plus(-MAX_RANGE / 2)
+        } else {
+            start
+        };
+        Self::new(self.from.max(start), self.to)
+    }
+
+    /// Returns how long the range is.
+    pub(crate) fn length(self) -> TimeDelta {
         TimeDelta::milliseconds(self.to.millis() - self.from.millis())
     }
 
@@ -72,7 +86,7 @@ impl Range {
     /// Returns the range with its middle kept and its length doubled or halved.
     fn scaled(self, is_wider: bool) -> Self {
         let by = if is_wider {
-            self.length() / 2
+            self.length().min(MAX_RANGE - self.length()) / 2
         } else {
             -self.length() / 4
         };
