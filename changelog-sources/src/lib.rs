@@ -28,7 +28,7 @@ pub use alert::Alert;
 pub use environment::environment_of;
 pub use handshake::Handshake;
 pub use history::History;
-pub use kinds::{handshake, is_signed, read, request_id, takes_secret, verify};
+pub use kinds::{handshake, is_signed, lacks_secret, read, request_id, takes_secret, verify};
 pub use observation::{
     Call, CallProgress, Facts, Observation, Progress, Reading, State, Tool, Unreadable,
 };

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use reqwest::RequestBuilder;
 use ring::hmac;
 use serde_json::Value;
 
@@ -55,7 +56,11 @@ impl TestApp {
 impl TestSource<'_> {
     /// Sends a body as GitHub does, signed with the secret if there is one.
     pub async fn send_github(&self, event: &str, delivery: &str, body: &Value) -> TestResponse {
-        let body = body.to_string();
+        send(self.github_request(event, delivery, body.to_string())).await
+    }
+
+    /// Returns a request as GitHub sends it, signed with the secret if there is one.
+    pub fn github_request(&self, event: &str, delivery: &str, body: String) -> RequestBuilder {
         let mut request = self.app.anonymous().request("POST", &self.path);
         if let Some(secret) = &self.secret {
             let key = hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes());
@@ -67,11 +72,11 @@ impl TestSource<'_> {
                 .collect();
             request = request.header("x-hub-signature-256", format!("sha256={}", digits.concat()));
         }
-        request = request
+        request
             .header("x-github-event", event)
             .header("x-github-delivery", delivery)
-            .header("content-type", "application/json");
-        send(request.body(body)).await
+            .header("content-type", "application/json")
+            .body(body)
     }
 
     /// Sends a body as JSON.

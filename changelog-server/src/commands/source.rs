@@ -52,6 +52,13 @@ async fn create(common: &Common, store: &Store, args: CreateSource) -> Result<()
         "create_missing": args.create_missing,
     });
     let new: NewSource = from_object(input.as_object().cloned().unwrap_or_default(), now().into())?;
+    if changelog_sources::lacks_secret(&new.kind, new.secret.is_some()) {
+        return Err(Failure::Usage(format!(
+            "a source of the kind {} needs --secret-file, because the sender signs its requests: \
+             enter the same secret at the sender",
+            new.kind
+        )));
+    }
     let path = args.secrets.path(&common.database_url);
     let secrets = key_file::open(store, &path, Some(tenant)).await?;
     let id = SourceId(new_id(now()));

@@ -62,7 +62,8 @@ pub struct CreateSource {
     /// The environment of changes for which the sender names none
     #[arg(long, value_name = "ENV")]
     pub environment: Option<Environment>,
-    /// A file with the secret by which the sender proves its requests, or -
+    /// A file with the secret by which the sender proves its requests, or -; required for
+    /// senders that always sign
     #[arg(long, value_name = "PATH")]
     pub secret_file: Option<PathBuf>,
     /// Create the services that the sender names and the organization lacks

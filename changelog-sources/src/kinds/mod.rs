@@ -103,10 +103,15 @@ pub fn is_signed(of: &SourceKind) -> bool {
     kind(of).is_some_and(|kind| kind.is_signed)
 }
 
-/// Requires that a request proves its origin, if the source has a secret.
+/// Returns whether a source of this kind lacks the secret that it must have.
+pub fn lacks_secret(of: &SourceKind, has_secret: bool) -> bool {
+    is_signed(of) && !has_secret
+}
+
+/// Requires that a request proves its origin, if the source has a secret or must have one.
 ///
 /// # Errors
-/// [`Unproven`] says which header is missing or does not fit.
+/// [`Unproven`] says which header is missing or does not fit, or that the source has no secret.
 pub fn verify(
     of: &SourceKind,
     secret: Option<&str>,
@@ -116,8 +121,7 @@ pub fn verify(
         (Some(kind), Some(secret)) if !kind.proofs.is_empty() => {
             proof::require(kind.proofs, secret, received)
         }
-        // It is answered with what the organization has recorded.
-        (Some(_), None) if *of == SourceKind::SlackCommand => Err(Unproven(
+        (Some(_), secret) if lacks_secret(of, secret.is_some()) => Err(Unproven(
             "the source has no secret: enter that of the sender".to_owned(),
         )),
         _ => Ok(()),
@@ -270,6 +274,17 @@ mod tests {
                 let _ = read(kind, received, &Settings::default());
             });
         }
+    }
+
+    #[test]
+    fn only_kinds_without_a_required_secret_take_requests_without_one() {
+        for kind in SourceKind::ALL {
+            received_bytes(&[], b"{}", |received| {
+                let is_taken = verify(kind, None, received).is_ok();
+                assert_eq!(is_taken, !is_signed(kind), "{kind}");
+            });
+        }
+        assert!(is_signed(&SourceKind::Github) && !is_signed(&SourceKind::Alertmanager));
     }
 
     proptest! {

@@ -27,6 +27,8 @@ use serde_json::{Value, json};
 
 /// The connections of the sender.
 const SENDERS: usize = 16;
+/// The secret by which deployments are signed.
+const SECRET: &str = "a secret of the sender";
 /// How long the other organization is measured before the flood.
 const QUIET: Duration = Duration::from_secs(10);
 /// How long the events of a round may take to be read after the last was sent.
@@ -67,7 +69,7 @@ async fn measure(mut app: TestApp, events: usize, rounds: usize) {
     let reader = app.with_key(&other.key);
     let change = reader.change("Deploy mail").await;
     let get = format!("/api/changes/{change}");
-    let path = app.source("github", "Deployments", None).path;
+    let path = app.source("github", "Deployments", Some(SECRET)).path;
     for round in 1..=rounds {
         let reader = app.with_key(&other.key);
         let stop = AtomicBool::new(false);
@@ -114,17 +116,14 @@ async fn measure(mut app: TestApp, events: usize, rounds: usize) {
 
 /// Sends the deployments of these numbers, each until it is answered with 202.
 async fn flood(app: &TestApp, path: &str, numbers: std::ops::Range<usize>) {
-    let caller = app.anonymous();
+    let source = app.source_at("", path, Some(SECRET));
     let senders = (0..SENDERS).map(|sender| {
-        let (caller, numbers) = (&caller, numbers.clone());
+        let (source, numbers) = (&source, numbers.clone());
         async move {
             for number in numbers.filter(|number| number % SENDERS == sender) {
                 loop {
-                    let request = caller.request("POST", path);
-                    let request = request
-                        .header("x-github-event", "deployment_status")
-                        .header("x-github-delivery", number.to_string())
-                        .json(&deployment(number));
+                    let (delivery, body) = (number.to_string(), deployment(number).to_string());
+                    let request = source.github_request("deployment_status", &delivery, body);
                     match try_send(request).await {
                         Ok(response) if response.status == 202 => break,
                         // "Not now": senders try again.

@@ -52,7 +52,8 @@ pub(super) fn run_all(
     run(&["integration", "delete", &id], "");
 
     let create = ["source", "create", "--org", org, "--kind", "github"];
-    let source = run(&[&create[..], &["--name", "By a command"]].concat(), "");
+    let named = ["--name", "By a command", "--secret-file", "-"];
+    let source = run(&[&create[..], &named].concat(), "secret");
     let id = text(&source["id"]);
     run(&["source", "list", "--org", org], "");
     run(&["source", "events", &id], "");

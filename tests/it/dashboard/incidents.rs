@@ -507,7 +507,7 @@ async fn suspects_that_were_shown_first_stay_readable(app: TestApp) {
 async fn without_suspects_the_page_says_what_was_silent(app: TestApp) {
     let key = app.key();
     let service = key.service("checkout").await;
-    let source = app.source("github", "Deployments", None);
+    let source = app.source("github", "Deployments", Some("secret"));
     // Eight days in which it is heard each hour, and five hours without it.
     let hour = std::time::Duration::from_hours(1);
     for number in 0..=8 * 24 {

@@ -510,11 +510,15 @@ async fn the_suspects_are_a_note_on_the_incident_in_pagerduty(mut app: TestApp) 
     };
     let first = key.create("/api/changes", deploy("Deploy checkout 4.2", 12));
     let first = first.await;
-    let source = app.source("pagerduty", "PagerDuty", None);
-    source
-        .send(&of_pagerduty("incident.triggered", 9))
-        .await
-        .is(202);
+    let source = app.source("pagerduty", "PagerDuty", Some(SECRET));
+    let send_incident = async |event: &str, minutes| {
+        let body = of_pagerduty(event, minutes).to_string();
+        let request = app.anonymous().request("POST", &source.path);
+        let signature = format!("v1={}", signed(&body));
+        let request = request.header("x-pagerduty-signature", signature);
+        send(request.body(body)).await.is(202);
+    };
+    send_incident("incident.triggered", 9).await;
     let requests = receiver.wait_for(1).await;
     let written = notes(&requests);
     let incident = wait_for(&app, |_| true).await;
@@ -540,10 +544,7 @@ async fn the_suspects_are_a_note_on_the_incident_in_pagerduty(mut app: TestApp) 
     // At the end, the cause that people have marked.
     let path = format!("/api/incidents/{}/cause", text(&incident["id"]));
     key.put(&path, json!({ "change_id": late })).await.is(200);
-    source
-        .send(&of_pagerduty("incident.resolved", 1))
-        .await
-        .is(202);
+    send_incident("incident.resolved", 1).await;
     receiver.wait_for_text("Cause: Deploy checkout 4.3").await;
     let written = notes(&receiver.requests());
     assert_eq!(written.len(), 3, "{written:#?}");

@@ -28,7 +28,7 @@ async fn a_source_that_falls_silent_is_a_gap_until_it_is_heard_again(mut app: Te
     let receiver = Receiver::start().await;
     let made = app.connect("webhook", "Hook", &receiver.url(), &[]);
     let secret = text(&made["secret"]);
-    let source = app.source("github", "Deployments", None);
+    let source = app.source("github", "Deployments", Some("secret"));
     let push = async |number: usize| {
         let body = json!({ "ref": "refs/heads/main" });
         let number = number.to_string();
@@ -145,7 +145,7 @@ async fn keys_that_record_are_covered_as_long_as_they_are_valid(app: TestApp) {
 }
 
 async fn sources_of_alerts_and_deleted_ones_are_not_covered(app: TestApp) {
-    let source = app.source("github", "Deployments", None);
+    let source = app.source("github", "Deployments", Some("secret"));
     let never = coverage(&app, "").await;
     assert_eq!(each(&never["sources"], "last_seen_at"), [&Value::Null]);
     app.admin(&["source", "delete", &source.id]);

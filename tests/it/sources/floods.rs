@@ -4,7 +4,7 @@ use changelog_tests::{TestApp, on_both, text};
 use futures_util::future::join_all;
 use serde_json::json;
 
-use super::receiving::deployment;
+use super::receiving::{SECRET, deployment};
 
 on_both!(
     process:
@@ -14,18 +14,17 @@ on_both!(
 async fn nothing_is_lost_or_done_twice_when_the_server_is_killed(mut app: TestApp) {
     const COUNT: u64 = 300;
     let (id, path) = {
-        let source = app.source("github", "Deployments", None);
+        let source = app.source("github", "Deployments", Some(SECRET));
         (source.id.clone(), source.path.clone())
     };
     for start in (0..COUNT).step_by(20) {
-        let caller = app.anonymous();
-        let sent = (start..start + 20).map(|number| {
+        let source = &app.source_at(&id, &path, Some(SECRET));
+        let sent = (start..start + 20).map(|number| async move {
             let body = deployment(number, Some(("success", "2026-01-20T10:04:00Z")));
-            let request = caller.request("POST", &path);
-            let request = request
-                .header("x-github-event", "deployment_status")
-                .header("x-github-delivery", number.to_string());
-            changelog_tests::send(request.json(&body))
+            let delivery = number.to_string();
+            source
+                .send_github("deployment_status", &delivery, &body)
+                .await
         });
         for answer in join_all(sent).await {
             answer.is(202);

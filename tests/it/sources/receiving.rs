@@ -8,6 +8,7 @@ on_both!(
     repeated_requests_change_nothing,
     requests_without_proof_are_refused_and_counted,
     what_is_sent_on_the_free_plan_is_refused_and_counted,
+    sources_of_senders_that_sign_need_a_secret,
     addresses_can_be_renewed_and_deleted,
     what_cannot_be_read_is_set_aside_and_can_be_replayed,
     what_people_have_edited_stays,
@@ -16,7 +17,7 @@ on_both!(
     sources_are_in_the_activity_log,
 );
 
-const SECRET: &str = "a secret of the sender";
+pub(super) const SECRET: &str = "a secret of the sender";
 
 /// Returns a deployment of GitHub, or a status of it.
 pub(super) fn deployment(id: u64, state: Option<(&str, &str)>) -> Value {
@@ -155,8 +156,34 @@ async fn requests_without_proof_are_refused_and_counted(app: TestApp) {
     assert!(!sources.to_string().contains(SECRET));
 }
 
+async fn sources_of_senders_that_sign_need_a_secret(app: TestApp) {
+    let org = app.organization.id.as_str();
+    let create = ["source", "create", "--org", org, "--name", "Unsigned"];
+    for kind in [
+        "flux",
+        "github",
+        "gitlab",
+        "pagerduty",
+        "sentry",
+        "slack-command",
+        "terraform-cloud",
+    ] {
+        let create = [&create[..], &["--kind", kind]].concat();
+        let output = app.try_admin(&create, "");
+        assert_eq!(output.status.code(), Some(2), "{kind}");
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_contains(&message, format!("kind {kind} needs --secret-file"));
+        let signed = app.try_admin(&[&create[..], &["--secret-file", "-"]].concat(), "\n");
+        assert_eq!(signed.status.code(), Some(2), "{kind}");
+    }
+    let sources = app.admin(&["source", "list", "--org", org]);
+    assert_eq!(sources, json!([]));
+    // Elsewhere the address is the proof.
+    app.source("generic", "Unsigned", None);
+}
+
 async fn addresses_can_be_renewed_and_deleted(app: TestApp) {
-    let source = app.source("github", "Deployments", None);
+    let source = app.source("github", "Deployments", Some(SECRET));
     let body = deployment(1, None);
     source.send_github("push", "1", &body).await.is(202);
     let renewed = app.admin(&["source", "renew", &source.id]);
@@ -171,21 +198,21 @@ async fn addresses_can_be_renewed_and_deleted(app: TestApp) {
         .post(&other_kind, body.clone())
         .await
         .problem(404, "not_found");
-    caller.post(&path, body.clone()).await.is(202);
+    let renewed = app.source_at(&source.id, &path, Some(SECRET));
+    renewed.send_github("push", "3", &body).await.is(202);
     source.outcomes().await;
     app.admin(&["source", "delete", &source.id]);
-    caller.post(&path, body).await.problem(404, "not_found");
+    let refused = renewed.send_github("push", "4", &body).await;
+    refused.problem(404, "not_found");
 }
 
 async fn what_cannot_be_read_is_set_aside_and_can_be_replayed(app: TestApp) {
-    let source = app.source("github", "Deployments", None);
+    let source = app.source("github", "Deployments", Some(SECRET));
     for (event, body) in [("deployment", json!({})), ("deployment", json!([1]))] {
         source.send_github(event, "1", &body).await.is(202);
     }
-    let request = app.anonymous().request("POST", &source.path);
-    send(request.header("x-github-event", "release").body("no JSON"))
-        .await
-        .is(202);
+    let request = source.github_request("release", "2", "no JSON".to_owned());
+    send(request).await.is(202);
     let events = source.events().await;
     for event in &events {
         assert_eq!(event["outcome"], "set_aside", "{event}");
@@ -199,7 +226,7 @@ async fn what_cannot_be_read_is_set_aside_and_can_be_replayed(app: TestApp) {
 }
 
 async fn what_people_have_edited_stays(app: TestApp) {
-    let source = app.source("github", "Deployments", None);
+    let source = app.source("github", "Deployments", Some(SECRET));
     let [requested, running, done] = statuses(1);
     source
         .send_github(requested.0, "1", &requested.1)
@@ -224,15 +251,12 @@ async fn what_people_have_edited_stays(app: TestApp) {
 }
 
 async fn bodies_are_limited(app: TestApp) {
-    let source = app.source("github", "Deployments", None);
-    let caller = app.anonymous();
-    let body = format!("\"{}\"", "x".repeat(4 * 1024 * 1024));
-    caller
-        .post_bytes(&source.path, body)
-        .await
-        .problem(413, "payload_too_large");
-    let body = format!("\"{}\"", "x".repeat(4 * 1024 * 1024 - 2));
-    caller.post_bytes(&source.path, body).await.is(202);
+    let source = app.source("github", "Deployments", Some(SECRET));
+    let body = json!("x".repeat(4 * 1024 * 1024));
+    let refused = source.send_github("deployment", "1", &body).await;
+    refused.problem(413, "payload_too_large");
+    let body = json!("x".repeat(4 * 1024 * 1024 - 2));
+    source.send_github("deployment", "2", &body).await.is(202);
     assert_eq!(source.outcomes().await, ["set_aside"]);
 }
 
@@ -253,7 +277,7 @@ async fn handshakes_are_answered(app: TestApp) {
 }
 
 async fn sources_are_in_the_activity_log(app: TestApp) {
-    let source = app.source("github", "Deployments", None);
+    let source = app.source("github", "Deployments", Some(SECRET));
     app.admin(&["source", "renew", &source.id]);
     app.admin(&["source", "delete", &source.id]);
     let browser = app.browser().await;

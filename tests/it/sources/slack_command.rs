@@ -224,10 +224,6 @@ async fn only_slack_is_answered(app: TestApp) {
     let unsigned = app.anonymous().request("POST", &slack.path).body(body());
     send(unsigned).await.problem(401, "unauthorized");
     assert_eq!(app.key().body("/api/changes").await["count"], 0);
-    // Without a secret nobody is answered.
-    let open = app.source("slack-command", "Open", None);
-    let request = app.anonymous().request("POST", &open.path).body(body());
-    send(request).await.problem(401, "unauthorized");
 }
 
 async fn what_cannot_be_read_is_answered_with_help(app: TestApp) {

@@ -212,7 +212,7 @@ pub(in crate::all_requests) async fn fill(
     // Most of what the requests record is not sent, which would take long.
     let (filter, url) = (["--min-risk", "high"], receiver.url());
     let made = app.admin(&[&create[..], &named, &filter, &["--url", &url]].concat());
-    let source = app.source("github", "Deployments", None).id;
+    let source = app.source("github", "Deployments", Some("secret")).id;
     // An event that nobody receives is deleted.
     let named = ["--kind", "webhook", "--name", "Every event"];
     let every = app.admin(&[&create[..], &named, &["--url", &url]].concat());

@@ -298,7 +298,7 @@ fn complete_secret(
     } else if secret.is_none() && form.has(GENERATE) && !form.has(REMOVE_SECRET) {
         generated = Some(setup::new_secret());
         secret.clone_from(&generated);
-    } else if secret.is_none() && !has_secret && kind.is_signed() {
+    } else if kind.lacks_secret(has_secret || secret.is_some()) {
         let message = "is required, because the sender signs its requests: enter one, or let one \
                        be generated";
         problems.add("/secret", ViolationCode::Required, message);

@@ -30,6 +30,11 @@ impl OfferedKind {
         changelog_sources::is_signed(&self.kind)
     }
 
+    /// Returns whether a source lacks the secret that it must have.
+    pub(super) fn lacks_secret(&self, has_secret: bool) -> bool {
+        changelog_sources::lacks_secret(&self.kind, has_secret)
+    }
+
     /// Returns whether its changes or incidents are made by templates.
     pub(super) fn has_templates(&self) -> bool {
         matches!(self.kind, SourceKind::Generic | SourceKind::GenericAlert)
