@@ -49,6 +49,15 @@ pub(crate) enum Hash {
     Sha512,
 }
 
+/// Why a header does not prove the origin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Misfit {
+    /// It was not made with the secret.
+    Secret,
+    /// It was made with the secret, but at another time.
+    Time,
+}
+
 impl Proof {
     /// Returns the header that has the proof.
     fn header(self) -> &'static str {
@@ -61,20 +70,44 @@ impl Proof {
         }
     }
 
-    /// Returns whether a value of the header proves the origin.
-    fn holds(self, value: &str, secret: &str, received: &Received<'_>) -> bool {
+    /// Requires that a value of the header proves the origin.
+    fn check(self, value: &str, secret: &str, received: &Received<'_>) -> Result<(), Misfit> {
+        if !self.fits(value, secret, received) {
+            return Err(Misfit::Secret);
+        }
+        let time = self
+            .time_header()
+            .and_then(|name| received.headers.get(name));
+        if time.is_some_and(|time| !is_recent(time, received.at)) {
+            return Err(Misfit::Time);
+        }
+        Ok(())
+    }
+
+    /// Returns the header with the seconds since 1970 that are signed, too.
+    fn time_header(self) -> Option<&'static str> {
+        match self {
+            Self::Hmac { .. } | Self::Secret { .. } => None,
+            Self::TimedHmac { time, .. } => Some(time),
+            Self::StandardWebhooks => Some("webhook-timestamp"),
+            Self::Slack => Some("x-slack-request-timestamp"),
+        }
+    }
+
+    /// Returns whether a value of the header was made with the secret, at whatever time.
+    fn fits(self, value: &str, secret: &str, received: &Received<'_>) -> bool {
+        let time = self
+            .time_header()
+            .and_then(|name| received.headers.get(name));
         match self {
             Self::Hmac { prefix, hash, .. } => {
                 let signatures = value.split(',').map(str::trim);
                 let mut digits = signatures.filter_map(|one| one.strip_prefix(prefix));
                 digits.any(|digits| is_hmac(hash, secret.as_bytes(), received.body, digits))
             }
-            Self::TimedHmac { time, .. } => {
+            Self::TimedHmac { .. } => {
                 let mut signed = Vec::new();
-                if let Some(time) = received.headers.get(time) {
-                    if !is_recent(time, received.at) {
-                        return false;
-                    }
+                if let Some(time) = time {
                     signed.extend_from_slice(format!("{time}:").as_bytes());
                 }
                 signed.extend_from_slice(received.body);
@@ -84,8 +117,10 @@ impl Proof {
                 let value = value.strip_prefix("Bearer ").unwrap_or(value);
                 is_equal(value.as_bytes(), secret.as_bytes())
             }
-            Self::Slack => is_of_slack(value, secret, received),
-            Self::StandardWebhooks => is_standard_webhook(value, secret, received),
+            Self::Slack => time.is_some_and(|time| is_of_slack(value, time, secret, received)),
+            Self::StandardWebhooks => {
+                time.is_some_and(|time| is_standard_webhook(value, time, secret, received))
+            }
         }
     }
 }
@@ -96,22 +131,27 @@ pub(crate) fn require(
     secret: &str,
     received: &Received<'_>,
 ) -> Result<(), Unproven> {
-    let mut has_header = false;
+    let mut misfit = None;
     for proof in proofs {
         if let Some(value) = received.headers.get(proof.header()) {
-            has_header = true;
-            if proof.holds(value, secret, received) {
-                return Ok(());
+            match proof.check(value, secret, received) {
+                Ok(()) => return Ok(()),
+                Err(Misfit::Secret) if misfit.is_some() => {}
+                Err(why) => misfit = Some(why),
             }
         }
     }
     let header = proofs.first().map_or("the header", |proof| proof.header());
-    Err(Unproven(if has_header {
-        format!(
+    Err(Unproven(match misfit {
+        Some(Misfit::Time) => "the request was signed more than five minutes ago, or with a time \
+             more than five minutes ahead: compare the clocks of the sender and of this service"
+            .to_owned(),
+        Some(Misfit::Secret) => format!(
             "the {header} header does not fit the secret of the source: enter the same secret on both sides"
-        )
-    } else {
-        format!("the {header} header is missing: enter the secret of the source at the sender, too")
+        ),
+        None => format!(
+            "the {header} header is missing: enter the secret of the source at the sender, too"
+        ),
     }))
 }
 
@@ -140,25 +180,19 @@ fn is_recent(seconds: &str, now: Timestamp) -> bool {
     sent.is_some_and(|sent| (now.millis() - sent).abs() <= MAX_AGE_MILLIS)
 }
 
-fn is_of_slack(value: &str, secret: &str, received: &Received<'_>) -> bool {
-    let time = received.headers.get("x-slack-request-timestamp");
-    let (Some(time), Some(digits)) = (time, value.trim().strip_prefix("v0=")) else {
+fn is_of_slack(value: &str, time: &str, secret: &str, received: &Received<'_>) -> bool {
+    let Some(digits) = value.trim().strip_prefix("v0=") else {
         return false;
     };
     let mut signed = format!("v0:{time}:").into_bytes();
     signed.extend_from_slice(received.body);
-    is_recent(time, received.at) && is_hmac(Hash::Sha256, secret.as_bytes(), &signed, digits)
+    is_hmac(Hash::Sha256, secret.as_bytes(), &signed, digits)
 }
 
-fn is_standard_webhook(value: &str, secret: &str, received: &Received<'_>) -> bool {
-    let headers = received.headers;
-    let (Some(id), Some(time)) = (headers.get("webhook-id"), headers.get("webhook-timestamp"))
-    else {
+fn is_standard_webhook(value: &str, time: &str, secret: &str, received: &Received<'_>) -> bool {
+    let Some(id) = received.headers.get("webhook-id") else {
         return false;
     };
-    if !is_recent(time, received.at) {
-        return false;
-    }
     let key = secret
         .strip_prefix("whsec_")
         .and_then(|key| BASE64_STANDARD.decode(key).ok());

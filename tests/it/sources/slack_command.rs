@@ -217,9 +217,15 @@ async fn only_slack_is_answered(app: TestApp) {
     let slack = Slack::new(&app);
     let body = || "command=%2Fchanges&text=log+Deploy&user_name=ada&trigger_id=1".to_owned();
     let now = Utc::now().timestamp();
-    for (seconds, secret) in [(now, "another"), (now - 400, SECRET), (now + 400, SECRET)] {
+    for (seconds, secret, reason) in [
+        (now, "another", "does not fit the secret"),
+        (now - 400, "another", "does not fit the secret"),
+        (now - 400, SECRET, "compare the clocks"),
+        (now + 400, SECRET, "compare the clocks"),
+    ] {
         let answer = slack.post(body(), seconds, secret).await;
-        answer.problem(401, "unauthorized");
+        let problem = answer.problem(401, "unauthorized");
+        assert_contains(&text(&problem["detail"]), reason);
     }
     let unsigned = app.anonymous().request("POST", &slack.path).body(body());
     send(unsigned).await.problem(401, "unauthorized");
