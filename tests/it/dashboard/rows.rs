@@ -10,6 +10,7 @@ on_one!(lists_of_services_are_searched_and_sorted);
 
 in_browser!(
     a_change_has_one_line_on_wide_screens,
+    times_with_their_age_have_room,
     filters_are_removed_one_by_one,
     ranges_stay_relative,
     the_time_zone_can_be_switched,
@@ -68,6 +69,32 @@ async fn record_hard_changes(app: &TestApp) {
     });
     for body in [hard, rtl, planned] {
         key.create("/api/changes", body).await;
+    }
+}
+
+async fn times_with_their_age_have_room(app: TestApp, browser: Chromium) {
+    let key = app.key();
+    let service = key.service("payments").await;
+    for (days, risk) in [(200, "high"), (190, "low"), (100, "medium")] {
+        let at = chrono::Utc::now() - chrono::TimeDelta::days(days);
+        let change = json!({
+            "title": "Deploy", "service_id": service, "risk_level": risk, "status": "completed",
+            "occurred_at": at.to_rfc3339(),
+        });
+        key.create("/api/changes", change).await;
+    }
+    sign_in(&browser, &app, &app.organization).await;
+    browser.open(&app.at(&format!("/services/{service}"))).await;
+    browser.wait_for(".row .age:not(:empty)").await;
+    for width in [1024, 1280, 1440, 1920] {
+        browser.set_width(width).await;
+        let script = "return [...document.querySelectorAll('.row')].filter((row) => {
+            const [at, level] = ['.at .when', '.level'].map((name) =>
+                row.querySelector(name).getBoundingClientRect());
+            return at.bottom > level.top && at.top < level.bottom && level.width > 1
+                && at.right > level.left;
+        }).map((row) => row.textContent)";
+        assert_eq!(browser.script(script).await, json!([]), "{width}");
     }
 }
 
