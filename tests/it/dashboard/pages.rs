@@ -19,10 +19,14 @@ in_browser!(
     form_responses_pass_the_checks,
     the_checks_find_faults,
     the_bar_fits_every_width,
+    long_names_fit_every_page,
+    descriptions_do_not_look_like_links,
 );
 
 /// Our own checks, in every run.
 const CHECKS: &str = include_str!("checks.js");
+/// Returns how much wider the page is than the window, in pixels.
+const WIDER: &str = "return document.scrollingElement.scrollWidth - innerWidth";
 /// The standard checks, if npm can fetch them.
 const AXE: &str = "axe-core@4.14.1";
 
@@ -45,8 +49,7 @@ async fn check_page(browser: &Chromium, scheme: &str, width: u32) -> Vec<String>
     assert_eq!(is_dark.await, scheme == "dark");
     let found = browser.script(CHECKS).await;
     problems.extend(texts(&found));
-    let wider = "const page = document.scrollingElement; return page.scrollWidth - innerWidth";
-    let wider = browser.script(wider).await;
+    let wider = browser.script(WIDER).await;
     if wider.as_f64().is_some_and(|wider| wider > 0.0) {
         problems.push(format!("{wider} pixels wider than the window"));
     }
@@ -330,6 +333,69 @@ async fn the_bar_fits_every_width(app: TestApp, browser: Chromium) {
         assert!(bar[0].as_i64() <= Some(0), "{width}: {bar}");
         assert!(bar[1].as_i64() >= Some(60), "{width}: {bar}");
     }
+}
+
+async fn long_names_fit_every_page(app: TestApp, browser: Chromium) {
+    let long = "n".repeat(100);
+    let owner = app.browser().await;
+    let renamed = [("name", long.as_str())];
+    owner.submit("/settings/organization", &renamed).await;
+    let key = app.key();
+    let service = key.service(&long).await;
+    let host = format!("{}.example.com", "h".repeat(63));
+    let host = json!({ "hostname": host, "description": "d".repeat(500) });
+    let host = key.create("/api/hosts", host).await;
+    let body = json!({
+        "title": "t".repeat(300), "service_id": service, "host_id": host, "status": "completed",
+        "agent": { "name": long }, "on_behalf_of": long, "tags": ["g".repeat(50)],
+        "environment": "prod",
+    });
+    let change = key.create("/api/changes", body).await;
+    let incident = json!({ "title": "i".repeat(200), "service_id": service });
+    let incident = key.create("/api/incidents", incident).await;
+    let cause = json!({ "change_id": change });
+    let path = format!("/api/incidents/{incident}/cause");
+    key.put(&path, cause).await.is(200);
+    sign_in(&browser, &app, &app.organization).await;
+    let mut problems = Vec::new();
+    for path in [
+        "/".to_owned(),
+        format!("/around?service={long}"),
+        "/changes".to_owned(),
+        format!("/changes/{change}"),
+        "/incidents".to_owned(),
+        format!("/incidents/{incident}"),
+        "/services".to_owned(),
+        format!("/services/{service}"),
+        format!("/hosts/{host}"),
+        "/account".to_owned(),
+        "/activity".to_owned(),
+        "/settings/organization".to_owned(),
+    ] {
+        for width in [375, 1440] {
+            browser.set_width(width).await;
+            browser.open(&app.at(&path)).await;
+            browser.wait_for("main h1").await;
+            let wider = browser.script(WIDER).await;
+            if wider.as_f64() > Some(0.0) {
+                problems.push(format!("{path}, {width} wide: {wider} pixels wider"));
+            }
+        }
+    }
+    assert_none(&problems);
+}
+
+async fn descriptions_do_not_look_like_links(app: TestApp, browser: Chromium) {
+    let service = json!({ "name": "payments", "description": "Takes money." });
+    let service = app.key().create("/api/services", service).await;
+    sign_in(&browser, &app, &app.organization).await;
+    browser.open(&app.at(&format!("/services/{service}"))).await;
+    browser.wait_for("#description + .plain").await;
+    let lines = browser.script(
+        "return ['#description + .plain', '[data-help]'].map((one) =>
+            getComputedStyle(document.querySelector(one)).textDecorationLine)",
+    );
+    assert_eq!(lines.await, json!(["none", "underline"]));
 }
 
 async fn the_checks_find_faults(app: TestApp, browser: Chromium) {
