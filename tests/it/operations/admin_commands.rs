@@ -15,7 +15,22 @@ on_both!(
     mistakes_are_reported_and_change_nothing,
     help_lists_commands_and_flags,
     a_missing_database_is_neither_backed_up_nor_created,
+    an_empty_database_is_reported_as_such,
 );
+
+async fn an_empty_database_is_reported_as_such(app: TestApp) {
+    let database = app.empty_database().await;
+    let expected = match app.engine {
+        Engine::Sqlite => "there is no database at",
+        Engine::Postgres => "the database is empty; `changelog-server serve`",
+    };
+    for command in [&["status"][..], &["org", "list"]] {
+        let output = app.try_admin(&[command, &["--database-url", &database]].concat(), "");
+        assert_eq!(output.status.code(), Some(1), "{command:?}");
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_contains(&message, expected);
+    }
+}
 
 async fn organizations_are_created_and_listed(app: TestApp) {
     let made = app.admin(&["org", "create", "--name", "Initech", "--plan", "pro"]);

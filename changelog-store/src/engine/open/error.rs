@@ -76,13 +76,19 @@ pub enum OpenError {
     /// The schema is not one that this program can bring up to date.
     #[error("the database's schema cannot be used: {0}")]
     Schema(#[source] sqlx::migrate::MigrateError),
+    /// There is no schema, and the command does not create one.
+    #[error(
+        "the database is empty; `changelog-server serve` or `changelog-server org create` creates \
+         its schema"
+    )]
+    Empty,
     /// The schema is older, and servers that use it may be running.
     #[error(
         "the database has the schema {found} of an older changelog-server, this one needs \
          {needed}; start `changelog-server serve` of this version, which brings it up to date"
     )]
     OldSchema {
-        /// Its number; 0 for an empty database.
+        /// Its number.
         found: i64,
         /// The number that is needed.
         needed: i64,

@@ -22,7 +22,7 @@ use crate::engine::readers::{READ_TIMEOUT, Readers};
 
 use super::capacity::{Capacity, HEALTH_CONNECTIONS, POINT_CONNECTIONS, SYSTEM_CONNECTIONS};
 use super::error::{CONNECT_TIMEOUT, OpenError, Purpose};
-use super::schema::newest;
+use super::schema::{VERSION, newest, version_of};
 
 /// How long a starting server waits for PostgreSQL, which may be starting or
 /// recovering too.
@@ -196,7 +196,11 @@ pub(super) fn migrator() -> Migrator {
 /// Brings the schema up to date.
 async fn migrate(connection: &mut PgConnection, purpose: Purpose) -> Result<(), OpenError> {
     if purpose == Purpose::Inspect {
-        return Ok(());
+        let version = sqlx::query_as(VERSION).fetch_one(&mut *connection).await;
+        return match version_of(version)? {
+            0 => Err(OpenError::Empty),
+            _ => Ok(()),
+        };
     }
     let mut migrator = migrator();
     let found = applied(connection).await?;
@@ -205,6 +209,9 @@ async fn migrate(connection: &mut PgConnection, purpose: Purpose) -> Result<(), 
     }
     let needed = newest(&migrator);
     let found = found.last().map_or(0, |(version, _)| *version);
+    if purpose == Purpose::Administer && found == 0 {
+        return Err(OpenError::Empty);
+    }
     if purpose == Purpose::Administer && found < needed {
         return Err(OpenError::OldSchema { found, needed });
     }
