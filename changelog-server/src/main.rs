@@ -4,7 +4,6 @@ use std::process::ExitCode;
 
 use changelog_server::commands;
 use changelog_server::config::Arguments;
-use clap::Parser;
 
 /// Many small pieces of memory that one thread takes and another gives back:
 /// with this allocator instead of the system's, a read by id costs a tenth less. It does not
@@ -13,5 +12,5 @@ use clap::Parser;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    commands::run(Arguments::parse())
+    commands::run(Arguments::read())
 }

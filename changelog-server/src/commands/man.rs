@@ -2,14 +2,12 @@
 
 use std::path::Path;
 
-use clap::CommandFactory;
-
 use super::Failure;
 use crate::config::Arguments;
 
 /// Writes a manual page for the program and each of its commands into a directory.
 pub(super) fn run(directory: &Path) -> Result<(), Failure> {
     std::fs::create_dir_all(directory)?;
-    let program = Arguments::command().disable_help_subcommand(true);
+    let program = Arguments::described().disable_help_subcommand(true);
     Ok(clap_mangen::generate_to(program, directory)?)
 }

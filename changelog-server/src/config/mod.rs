@@ -20,7 +20,7 @@ mod workload;
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 pub use demo::Demo;
 pub use health::Health;
@@ -49,6 +49,26 @@ pub struct Arguments {
     /// Flags of every command.
     #[command(flatten)]
     pub common: Common,
+}
+
+/// Commands that use no database, or name theirs otherwise.
+const WITHOUT_DATABASE: [&str; 5] = ["demo", "health", "move", "openapi", "man"];
+
+impl Arguments {
+    /// Returns the command line, in which the help of a command lists the flags that it uses.
+    pub fn described() -> clap::Command {
+        let database = clap::Arg::new("database_url").long("database-url");
+        WITHOUT_DATABASE.iter().fold(Self::command(), |all, name| {
+            let hidden = database.clone().hide(true);
+            all.mut_subcommand(name, |command| command.arg(hidden))
+        })
+    }
+
+    /// Reads the arguments of the process, or ends it with what is wrong with them.
+    pub fn read() -> Self {
+        let matches = Self::described().get_matches();
+        Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    }
 }
 
 /// Flags of every command.

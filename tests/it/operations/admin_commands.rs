@@ -301,6 +301,11 @@ async fn mistakes_are_reported_and_change_nothing(app: TestApp) {
 }
 
 async fn help_lists_commands_and_flags(app: TestApp) {
+    for command in ["demo", "health", "move", "openapi", "man"] {
+        let output = app.try_admin(&[command, "--help"], "");
+        let help = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_lacks(&help, "--database-url");
+    }
     for (arguments, words) in [
         (
             &["--help"][..],
@@ -318,6 +323,7 @@ async fn help_lists_commands_and_flags(app: TestApp) {
             ],
         ),
         (&["demo", "--help"], &["--listen", "--data-dir"]),
+        (&["status", "--help"], &["--database-url"]),
         (
             &["org", "create", "--help"],
             &[
