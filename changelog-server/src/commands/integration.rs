@@ -1,7 +1,7 @@
 //! `changelog-server integration`
 
 use changelog_core::{
-    ConnectionId, ConnectionKind, EventFilter, Input, NewConnection, ReceiverInput,
+    ConnectionId, ConnectionKind, EventFilter, Input, Invalid, NewConnection, ReceiverInput,
 };
 use serde::Serialize;
 use serde_json::json;
@@ -223,7 +223,7 @@ async fn insert(
     secrets: &Secrets,
     new: NewConnection,
 ) -> Result<(), Failure> {
-    let new = new.checked(now().into())?;
+    let new = new.checked(now().into()).map_err(with_flags)?;
     let id = ConnectionId(new_id(now()));
     let prepared = setup::prepare(secrets, tenant, id, new, "Operator", now().into())?;
     let connection = prepared.connection;
@@ -257,6 +257,22 @@ async fn insert(
     }
     note(&format!("try it: changelog-server integration test {id}"));
     Ok(())
+}
+
+/// Names the flags by which fields are given, where they are called otherwise.
+fn with_flags(mut invalid: Invalid) -> Invalid {
+    for violation in &mut invalid.violations {
+        let flag = match violation.pointer.as_str() {
+            "/token" => "/--token-file",
+            "/api_token" => "/--api-token-file",
+            "/url" => "/--url",
+            "/channel" => "/--channel",
+            "/from" => "/--from",
+            _ => continue,
+        };
+        flag.clone_into(&mut violation.pointer);
+    }
+    invalid
 }
 
 async fn find(store: &Store, id: ConnectionId) -> Result<(Tenant, Connection), Failure> {

@@ -293,6 +293,20 @@ async fn mistakes_are_reported_and_change_nothing(app: TestApp) {
     assert_eq!(app.admin(&["org", "list"]), before);
     let keys = app.admin(&["key", "list", "--org", org]);
     assert_eq!(each(&keys, "id"), [&json!(app.organization.key_id)]);
+    // What is missing is named by its flag.
+    let create = [
+        "integration",
+        "create",
+        "--org",
+        org,
+        "--name",
+        "x",
+        "--kind",
+    ];
+    let grafana = ["grafana", "--url", "https://grafana.example.com"];
+    let output = app.try_admin(&[&create[..], &grafana].concat(), "");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_contains(&stderr, "--token-file: is required");
     // Organizations with the same name must be given by id.
     app.admin(&["org", "create", "--name", "Acme"]);
     let output = app.try_admin(&["key", "create", "--org", "Acme", "--name", "x"], "");
