@@ -9,6 +9,9 @@ use super::{Failure, now, open, organization, print, print_json};
 use crate::config::{Common, CreateKey, Key};
 use crate::store::{Actor, Store, StoreError, Tenant};
 
+/// The heads of the columns with permissions.
+pub(super) const PERMISSIONS: [&str; 3] = ["SCOPES", "RECORDS IN", "RECORDS FOR"];
+
 pub(super) async fn run(common: &Common, command: Key) -> Result<(), Failure> {
     match command {
         Key::Create(args) => create(common, args).await,
@@ -19,21 +22,18 @@ pub(super) async fn run(common: &Common, command: Key) -> Result<(), Failure> {
             if common.json {
                 return print_json(&keys);
             }
-            let has_services = |key: &ApiKey| !key.permissions.service_ids.is_empty();
-            let names = if keys.iter().any(has_services) {
-                store.item_names::<Service>(tenant).await?
-            } else {
-                Vec::new()
-            };
+            let names = service_names(&store, tenant, keys.iter().map(|key| &key.permissions));
+            let names = names.await?;
             let now = now().into();
+            let [scopes, environments, services] = PERMISSIONS;
             let header = [
                 "ID",
                 "NAME",
                 "KEY",
                 "STATE",
-                "SCOPES",
-                "RECORDS IN",
-                "RECORDS FOR",
+                scopes,
+                environments,
+                services,
                 "CREATED",
                 "LAST USED",
                 "EXPIRES",
@@ -140,7 +140,25 @@ pub(super) async fn service_ids(
     Ok(ids)
 }
 
-fn row(key: &ApiKey, names: &[(ServiceId, String)], now: Timestamp) -> Vec<String> {
+/// Returns the names of all services of an organization, if any of these permissions is limited
+/// to some.
+pub(super) async fn service_names(
+    store: &Store,
+    tenant: Tenant,
+    mut all: impl Iterator<Item = &Permissions>,
+) -> Result<Vec<(ServiceId, String)>, StoreError> {
+    if all.any(|one| !one.service_ids.is_empty()) {
+        store.item_names::<Service>(tenant).await
+    } else {
+        Ok(Vec::new())
+    }
+}
+
+/// Returns the cells of [`PERMISSIONS`].
+pub(super) fn permission_cells(
+    permissions: &Permissions,
+    names: &[(ServiceId, String)],
+) -> [String; 3] {
     let any = |words: Vec<String>| {
         if words.is_empty() {
             "any".to_owned()
@@ -156,7 +174,16 @@ fn row(key: &ApiKey, names: &[(ServiceId, String)], now: Timestamp) -> Vec<Strin
         scopes,
         environments,
         service_ids,
-    } = &key.permissions;
+    } = permissions;
+    [
+        any(scopes.iter().map(ToString::to_string).collect()),
+        any(environments.iter().map(ToString::to_string).collect()),
+        any(service_ids.iter().map(name).collect()),
+    ]
+}
+
+fn row(key: &ApiKey, names: &[(ServiceId, String)], now: Timestamp) -> Vec<String> {
+    let [scopes, environments, services] = permission_cells(&key.permissions, names);
     let time = |at: Option<Timestamp>| at.map_or("never".to_owned(), |at| at.to_string());
     let state = match key {
         ApiKey {
@@ -174,9 +201,9 @@ fn row(key: &ApiKey, names: &[(ServiceId, String)], now: Timestamp) -> Vec<Strin
         key.name.clone(),
         key.masked.clone(),
         state.to_owned(),
-        any(scopes.iter().map(ToString::to_string).collect()),
-        any(environments.iter().map(ToString::to_string).collect()),
-        any(service_ids.iter().map(name).collect()),
+        scopes,
+        environments,
+        services,
         key.created_at.to_string(),
         time(key.last_used_at),
         time(key.expires_at),

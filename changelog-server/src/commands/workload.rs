@@ -1,12 +1,13 @@
 //! `changelog-server workload`
 
-use changelog_core::{Input, NewWorkload, Permissions, Workload, WorkloadId};
+use changelog_core::{Input, NewWorkload, Permissions, ServiceId, Workload, WorkloadId};
 use serde_json::json;
 
-use super::key::service_ids;
+use super::key::{PERMISSIONS, permission_cells, service_ids, service_names};
 use super::table::table;
 use super::{Failure, note, now, open, organization, print, print_json};
-use crate::config::{Common, CreateWorkload, WorkloadCommand};
+use crate::config::{AllowedReceivers, Common, CreateWorkload, WorkloadCommand};
+use crate::integrations::http::ReceiverClient;
 use crate::store::{Actor, MAX_WORKLOADS, Store, StoreError, new_id};
 
 pub(super) async fn run(common: &Common, command: WorkloadCommand) -> Result<(), Failure> {
@@ -19,16 +20,24 @@ pub(super) async fn run(common: &Common, command: WorkloadCommand) -> Result<(),
             if common.json {
                 return print_json(&workloads);
             }
+            let permissions = workloads.iter().map(|one| &one.permissions);
+            let names = service_names(store, tenant, permissions).await?;
+            let [scopes, environments, services] = PERMISSIONS;
             let header = [
                 "ID",
                 "NAME",
                 "ISSUER",
                 "AUDIENCE",
                 "CLAIMS",
-                "SCOPES",
+                scopes,
+                environments,
+                services,
                 "LAST USED",
             ];
-            print(&table(&header, workloads.iter().map(row)))
+            print(&table(
+                &header,
+                workloads.iter().map(|one| row(one, &names)),
+            ))
         }
         WorkloadCommand::Delete { id } => delete(common, store, id).await,
     }
@@ -53,6 +62,7 @@ async fn create(common: &Common, store: &Store, args: CreateWorkload) -> Result<
     };
     let new = new.checked(now().into())?;
     let name = new.name.clone();
+    let issuer = new.issuer.clone();
     let id = WorkloadId(new_id(now()));
     let mut tx = store.begin().await?;
     let inserted = tx
@@ -77,6 +87,9 @@ async fn create(common: &Common, store: &Store, args: CreateWorkload) -> Result<
         )));
     };
     tx.commit().await?;
+    if !args.allow_insecure_issuer {
+        check_issuer(&issuer, args.receivers).await;
+    }
     if common.json {
         return print_json(&json!({ "id": workload.id, "name": workload.name }));
     }
@@ -108,18 +121,32 @@ async fn delete(common: &Common, store: &Store, id: WorkloadId) -> Result<(), Fa
     print(&format!("{:?} is deleted", workload.name))
 }
 
-fn row(workload: &Workload) -> Vec<String> {
-    let joined = |words: Vec<String>| words.join(", ");
-    let claims = workload.claims.iter().map(ToString::to_string);
-    let scopes = workload.permissions.scopes.iter().map(ToString::to_string);
+/// Reports an issuer that the server may not ask for its keys. It is not refused: the server may
+/// allow other networks than this command.
+async fn check_issuer(issuer: &str, receivers: AllowedReceivers) {
+    let client = ReceiverClient::new(receivers.networks);
+    if let Ok(Some(reason)) = client.refusal(issuer).await {
+        note(&format!(
+            "saved, but the issuer is not asked for its keys, so no token is accepted: {reason}; \
+             give --allow-receivers to this command and to `serve`, or for a trial make it with \
+             --allow-insecure-issuer"
+        ));
+    }
+}
+
+fn row(workload: &Workload, names: &[(ServiceId, String)]) -> Vec<String> {
+    let claims: Vec<String> = workload.claims.iter().map(ToString::to_string).collect();
+    let [scopes, environments, services] = permission_cells(&workload.permissions, names);
     let last = workload.last_used_at.map(|at| at.to_string());
     vec![
         workload.id.to_string(),
         workload.name.clone(),
         workload.issuer.clone(),
         workload.audience.clone(),
-        joined(claims.collect()),
-        joined(scopes.collect()),
+        claims.join(", "),
+        scopes,
+        environments,
+        services,
         last.unwrap_or_else(|| "never".to_owned()),
     ]
 }

@@ -3,6 +3,8 @@
 use changelog_core::{ClaimPattern, Environment, Scope, WorkloadId};
 use clap::{Args, Subcommand};
 
+use super::AllowedReceivers;
+
 /// Workload identities: pipelines that may act without a key, by the tokens that their own
 /// system signs for each job.
 #[derive(Debug, Subcommand)]
@@ -47,8 +49,9 @@ pub struct CreateWorkload {
     /// several times for several, which must all match
     #[arg(long = "claim", value_name = "NAME=PATTERN", required = true)]
     pub claims: Vec<ClaimPattern>,
-    /// What the pipeline may do: read (everything), record (create and update changes) or admin
-    /// (create and update hosts and services); several times for several, all when absent
+    /// What the pipeline may do: read (everything), record (create and update changes and
+    /// incidents) or admin (create and update hosts and services); several times for several,
+    /// all when absent
     #[arg(long = "scope", value_name = "read|record|admin")]
     pub scopes: Vec<Scope>,
     /// The name of a service that the pipeline may record changes of, several times for
@@ -62,4 +65,7 @@ pub struct CreateWorkload {
     /// Reach the issuer also by plain http and in private networks; for trials only
     #[arg(long)]
     pub allow_insecure_issuer: bool,
+    /// Networks in which the issuer may be.
+    #[command(flatten)]
+    pub receivers: AllowedReceivers,
 }

@@ -716,6 +716,21 @@ async fn workloads_are_made_listed_and_deleted(app: TestApp) {
     let made = create(&[&base[..], &flags].concat());
     let made: Value = serde_json::from_slice(&made.stdout).expect("JSON");
     assert_eq!(changelog_tests::client::keys(&made), ["id", "name"]);
+    // An issuer that may not be asked is reported, and not refused.
+    let mut local = [
+        "--name",
+        "local",
+        "--issuer",
+        "http://10.0.0.1:1",
+        "--audience",
+    ]
+    .to_vec();
+    local.extend([AUDIENCE, "--claim", "repository=acme/*"]);
+    let local = create(&local);
+    let note = String::from_utf8_lossy(&local.stderr).into_owned();
+    assert_contains(&note, "saved, but the issuer is not asked for its keys");
+    let local: Value = serde_json::from_slice(&local.stdout).expect("JSON");
+    app.admin(&["workload", "delete", &text(&local["id"])]);
     let again = create(&[&base[..], &flags].concat());
     assert_contains(
         &String::from_utf8_lossy(&again.stderr).into_owned(),
@@ -728,6 +743,12 @@ async fn workloads_are_made_listed_and_deleted(app: TestApp) {
         json!(["repository=acme/*", "ref_protected=true"])
     );
     assert_eq!(all[0]["scopes"], json!(["record"]));
+    let command = ["workload", "list", "--org", &app.organization.id];
+    let table = app.try_admin(&command, "");
+    let table = String::from_utf8_lossy(&table.stdout).into_owned();
+    for part in ["RECORDS IN", "RECORDS FOR", "prod", "any"] {
+        assert_contains(&table, part);
+    }
     app.admin(&["workload", "delete", &text(&made["id"])]);
     let all = app.admin(&["workload", "list", "--org", &app.organization.id]);
     assert_eq!(all, json!([]));
