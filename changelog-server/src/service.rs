@@ -8,7 +8,7 @@ use tokio::net::TcpListener;
 use crate::app::App;
 use crate::clock::Clock;
 use crate::config::Serve;
-use crate::integrations::key_file::{self, KeyFileError};
+use crate::integrations::key_file::{self, KeyFileError, Opener};
 use crate::metrics::listener;
 use crate::store::{OpenError, Purpose, Store, StoreError};
 use crate::web::session::new_token;
@@ -69,7 +69,7 @@ impl Service {
         let mailer = serve.settings.mail.mailer(&serve.settings.host(address))?;
         set_clock(&clock, &store, serve.trust_clock).await?;
         let path = serve.settings.secrets.path(database_url);
-        let secrets = key_file::open(&store, &path, None).await?;
+        let secrets = key_file::open(&store, &path, Opener::Server).await?;
         Ok(Self {
             app: App::new(store, clock, serve.settings, secrets, mailer, address),
             listener,

@@ -8,11 +8,11 @@ use serde_json::json;
 
 use super::key::service_ids;
 use super::table::table;
-use super::{Failure, note, now, open, organization, print, print_json, secret};
+use super::{Failure, key_file, note, now, open, organization, print, print_json, secret};
 use crate::config::{AllowedReceivers, Common, CreateIntegration, Integration, SecretsFile};
 use crate::integrations::http::ReceiverClient;
 use crate::integrations::trial::Trial;
-use crate::integrations::{key_file, open_target, setup};
+use crate::integrations::{open_target, setup};
 use crate::secrets::Secrets;
 use crate::store::{
     Actor, Connection, Delivery, DeliveryId, DeliveryState, MAX_CONNECTIONS, Store, StoreError,
@@ -93,8 +93,7 @@ async fn create(common: &Common, store: &Store, args: CreateIntegration) -> Resu
     if let Some(warning) = warning {
         note(&format!("warning: --url: {warning}"));
     }
-    let path = args.secrets.path(&common.database_url);
-    let secrets = key_file::open(store, &path, Some(tenant)).await?;
+    let secrets = key_file(common, store, tenant, &args.secrets).await?;
     insert(common, store, tenant, &secrets, new).await
 }
 

@@ -29,9 +29,9 @@ use chrono::{DateTime, Utc};
 use serde::Serialize;
 
 use crate::clock::Clock;
-use crate::config::{Arguments, Command, Common};
-use crate::integrations::key_file::KeyFileError;
-use crate::secrets::SecretsError;
+use crate::config::{Arguments, Command, Common, SecretsFile};
+use crate::integrations::key_file::{self, KeyFileError, Opener};
+use crate::secrets::{Secrets, SecretsError};
 use crate::service::StartError;
 use crate::store::{
     BackupError, Capacity, CheckError, MoveError, OpenError, Purpose, RestoreError, Store,
@@ -130,6 +130,18 @@ async fn open(common: &Common) -> Result<Store, Failure> {
     )
     .await?;
     Ok(store)
+}
+
+/// Opens the key file of the database for one admin command about an organization.
+async fn key_file(
+    common: &Common,
+    store: &Store,
+    tenant: Tenant,
+    file: &SecretsFile,
+) -> Result<Secrets, Failure> {
+    let address = &common.database_url;
+    let opener = Opener::Command { tenant, address };
+    Ok(key_file::open(store, &file.path(address), opener).await?)
 }
 
 /// Finds an organization by its name or id; exactly one must match.

@@ -5,10 +5,9 @@ use changelog_core::{NewSource, SourceEventId, SourceId};
 use serde_json::json;
 
 use super::table::table;
-use super::{Failure, note, now, open, organization, print, print_json, secret};
+use super::{Failure, key_file, note, now, open, organization, print, print_json, secret};
 use crate::config::{Common, CreateSource, SourceCommand};
 use crate::ingest::setup;
-use crate::integrations::key_file;
 use crate::store::{Actor, MAX_SOURCES, Source, SourceEvent, Store, StoreError, new_id};
 
 pub(super) async fn run(common: &Common, command: SourceCommand) -> Result<(), Failure> {
@@ -59,8 +58,7 @@ async fn create(common: &Common, store: &Store, args: CreateSource) -> Result<()
             new.kind
         )));
     }
-    let path = args.secrets.path(&common.database_url);
-    let secrets = key_file::open(store, &path, Some(tenant)).await?;
+    let secrets = key_file(common, store, tenant, &args.secrets).await?;
     let id = SourceId(new_id(now()));
     let source = setup::prepare(&secrets, tenant, id, new, "Operator", now().into())?;
     let token = setup::new_token(tenant);

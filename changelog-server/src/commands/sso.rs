@@ -3,12 +3,11 @@
 use changelog_core::{Input, SsoInput, SsoRedirect, SsoRoles};
 use serde_json::{Value, json};
 
-use super::{Failure, now, open, organization, print, print_json, secret};
+use super::{Failure, key_file, now, open, organization, print, print_json, secret};
 use crate::clock::Clock;
 use crate::config::{Common, SetSso, SsoCommand};
 use crate::identity::Identity;
 use crate::integrations::http::ReceiverClient;
-use crate::integrations::key_file;
 use crate::sso::setup;
 use crate::store::{Actor, SsoProvider, Store, StoreError};
 
@@ -64,8 +63,7 @@ async fn set(common: &Common, store: &Store, args: SetSso) -> Result<(), Failure
     };
     let input = input.checked(now().into())?;
     let emergency = input.emergency_owner.clone();
-    let path = args.secrets.path(&common.database_url);
-    let secrets = key_file::open(store, &path, Some(tenant)).await?;
+    let secrets = key_file(common, store, tenant, &args.secrets).await?;
     let before = store.sso_provider(tenant).await?;
     let insecure = args.allow_insecure_issuer;
     let prepared = setup::prepare(

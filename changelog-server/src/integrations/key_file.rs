@@ -1,6 +1,6 @@
 //! Opens the key file that belongs to a database.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use uuid::Uuid;
 
@@ -8,7 +8,7 @@ use super::open_target;
 use crate::ingest::open_secret;
 use crate::secrets::{Secrets, SecretsError};
 use crate::sso::setup;
-use crate::store::{Store, StoreError, Tenant};
+use crate::store::{OpenError, Store, StoreError, Tenant};
 
 /// Why the key file cannot be used with a database.
 #[derive(Debug, thiserror::Error)]
@@ -19,6 +19,28 @@ pub enum KeyFileError {
     /// The database is the reason.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The address of the database is the reason.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// A command would make another key file than that of the server.
+    #[error(
+        "there is no key file {path}, and the server that serves this database has another one, \
+         with which it could not read what this command stores: name that file by \
+         --secrets-key-file, or by CHANGELOG_SECRETS_KEY_FILE as for the server"
+    )]
+    OfServer {
+        /// The path at which there is no file.
+        path: PathBuf,
+    },
+}
+
+/// Who opens a key file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Opener<'a> {
+    /// A server.
+    Server,
+    /// A command about one organization, with the address of the database.
+    Command { tenant: Tenant, address: &'a str },
 }
 
 /// What cannot be decrypted.
@@ -32,17 +54,18 @@ pub(crate) struct Unreadable {
 }
 
 /// Opens the key file of a database. If there is none, it is made, unless the database has
-/// secrets that need the file which is missing. What is wrong is logged, and the connections
+/// secrets that need the file which is missing, or a command would make it while a server has
+/// another one. What is wrong is logged, and the connections
 /// and sources concerned send and take nothing until it is corrected. A command about one
 /// organization tries the secrets of this one only.
 pub(crate) async fn open(
     store: &Store,
     path: &Path,
-    only: Option<Tenant>,
+    opener: Opener<'_>,
 ) -> Result<Secrets, KeyFileError> {
     let secrets = Secrets::open_existing(path)?;
-    let (unreadable, all) = match only {
-        Some(tenant) if path.exists() => {
+    let (unreadable, all) = match opener {
+        Opener::Command { tenant, .. } if path.exists() => {
             let mut trial = Trial::new(store, &secrets);
             trial.connections(tenant).await?;
             trial.sources(tenant).await?;
@@ -56,6 +79,12 @@ pub(crate) async fn open(
         _ => unreadable(store, &secrets).await?,
     };
     if all == 0 && !path.exists() {
+        if let Opener::Command { address, .. } = opener
+            && store.is_served(address)? == Some(true)
+        {
+            let path = path.to_owned();
+            return Err(KeyFileError::OfServer { path });
+        }
         return Ok(Secrets::open(path)?);
     }
     if let Some(Unreadable { error, .. }) = unreadable.first() {

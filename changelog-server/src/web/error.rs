@@ -76,7 +76,7 @@ impl ApiError {
         )
     }
 
-    fn retryable(detail: &str, cause: &impl ToString) -> Self {
+    pub(crate) fn retryable(detail: &str, cause: &impl ToString) -> Self {
         Self {
             cause: Some(cause.to_string()),
             ..Self::new(ProblemCode::Unavailable, detail)

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use changelog_tests::receivers::{Receiver, webhook};
-use changelog_tests::{TestApp, assert_contains, assert_lacks, on_both};
+use changelog_tests::{TestApp, assert_contains, assert_lacks, on_both, on_sqlite};
 use serde_json::Value;
 
 use super::{ALLOWED, allow_receivers, connect, connect_as};
@@ -16,6 +16,7 @@ on_both!(
     a_secret_and_a_name_are_changed_at_the_same_time,
     nothing_is_given_up_without_the_key,
 );
+on_sqlite!(no_command_makes_another_key_file_than_the_server);
 
 fn files(folder: &Path) -> Vec<PathBuf> {
     let files = fs::read_dir(folder).expect("a folder").flatten();
@@ -93,6 +94,35 @@ async fn a_secret_and_a_name_are_changed_at_the_same_time(mut app: TestApp) {
     }
 }
 
+async fn no_command_makes_another_key_file_than_the_server(mut app: TestApp) {
+    let org = app.organization.id.clone();
+    let other = app.folder().join("other.key");
+    let other = other.to_str().expect("a path");
+    let create = [
+        "source",
+        "create",
+        "--org",
+        &org,
+        "--kind",
+        "generic",
+        "--name",
+        "Any",
+        "--secret-file",
+        "-",
+        "--secrets-key-file",
+        other,
+    ];
+    let refused = app.try_admin(&create, "secret");
+    assert_eq!(refused.status.code(), Some(1));
+    let error = String::from_utf8_lossy(&refused.stderr);
+    assert_contains(&error, "CHANGELOG_SECRETS_KEY_FILE");
+    assert!(!Path::new(other).exists(), "{error}");
+    // Without a server, the first command makes the file.
+    app.server.kill9();
+    app.admin_with(&create, "secret");
+    assert!(Path::new(other).exists());
+}
+
 async fn nothing_is_given_up_without_the_key(mut app: TestApp) {
     let receiver = Receiver::start().await;
     let hook = connect(&app, "hook", &receiver);
@@ -121,6 +151,11 @@ async fn nothing_is_given_up_without_the_key(mut app: TestApp) {
     let error = String::from_utf8_lossy(&rotated.stderr);
     assert_contains(&error, "is missing");
     assert_contains(&error, &hook.id);
+    let public = format!("/.well-known/changelog-webhook-keys/{}", hook.id);
+    let refused = app.anonymous().get(&public).await;
+    let problem = refused.problem(503, "unavailable");
+    assert_contains(&problem.to_string(), "key file");
+    assert_lacks(&problem.to_string(), "secrets.key");
     assert_eq!(hook.shown(&app)["disabled_reason"], Value::Null);
     assert_eq!(receiver.connections(), 0);
     // The file is read again when there is something to send.

@@ -37,7 +37,11 @@ async fn read(app: &App, request: &Request) -> Result<Response, ApiError> {
         Err(error) => return Err(error.into()),
     };
     let target = app.integrations.target(tenant, &connection);
-    let target = target.map_err(|error| ApiError::internal(&error))?;
+    let target = target.map_err(|error| {
+        let detail = "the server cannot read the key of this webhook, because its key file lacks \
+                      the key that the webhook is encrypted by; its operator must restore it";
+        ApiError::retryable(detail, &error)
+    })?;
     let key = target.ed25519_seed.as_deref().and_then(webhook::public_key);
     let keys = key.into_iter().collect();
     Ok(reply::json(200, &Keys { keys }))
