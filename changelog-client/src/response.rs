@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use changelog_core::{Problem, headers};
+use changelog_core::{Problem, ProblemCode, headers};
 use http::header::{CONTENT_TYPE, LOCATION};
 use http::{HeaderMap, StatusCode};
 
@@ -56,10 +56,14 @@ impl ApiResponse {
             location: self.location(),
             retry_after: retry_after(&self.headers, SystemTime::now()),
             attempts: 1,
-            // A gateway may have forwarded the request before it failed, and a
-            // service that fails without an error body may have acted on it.
+            // A gateway may have forwarded the request before it failed, and a service
+            // that fails without an error body, or says that it does not know, may have
+            // acted on it.
             unconfirmed: matches!(status.as_u16(), 500 | 502 | 504)
-                || (status.is_server_error() && problem.is_none()),
+                || (status.is_server_error()
+                    && problem
+                        .as_ref()
+                        .is_none_or(|problem| problem.code == ProblemCode::OutcomeUnknown)),
             problem,
         }
         .into()

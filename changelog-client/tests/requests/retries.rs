@@ -42,6 +42,17 @@ async fn retries_end_and_the_error_has_their_number() {
 }
 
 #[tokio::test]
+async fn what_the_service_could_not_confirm_is_unconfirmed() {
+    let server = MockServer::start().await;
+    mock_responses(&server, vec![problem(503, "outcome_unknown")]).await;
+    let create = client(&server).changes().create("Deploy").send();
+    let error = create.await.unwrap_err();
+    assert_eq!(error.kind(), Some(ErrorKind::Unavailable));
+    assert!(error.is_transient());
+    assert!(error.is_unconfirmed());
+}
+
+#[tokio::test]
 async fn retry_after_is_respected() {
     let server = MockServer::start().await;
     let wait = problem(429, "too_many_requests").insert_header("retry-after", "1");

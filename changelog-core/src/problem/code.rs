@@ -53,6 +53,8 @@ wire_enum! {
         NotImplemented = "not_implemented",
         /// 503: the database does not answer, or too much work is waiting.
         Unavailable = "unavailable",
+        /// 503: the service could not confirm in time whether the request took effect.
+        OutcomeUnknown = "outcome_unknown",
     }
 }
 
@@ -274,11 +276,19 @@ impl ProblemCode {
             Self::Unavailable => meaning(
                 503,
                 "The service is unavailable",
-                "The database does not answer, or too much work is waiting. `detail` says whether \
-                 nothing was recorded or the outcome is unknown.",
+                "The database does not answer, or too much work is waiting. Nothing was recorded.",
                 "Send the request again after the seconds in `Retry-After`, with the same \
                  `Idempotency-Key`. `chlog` keeps a change meanwhile and sends it later. \
                  `GET /api/health` says whether the service works again.",
+            ),
+            Self::OutcomeUnknown => meaning(
+                503,
+                "The outcome is unknown",
+                "The database did not confirm in time that it has written the request, which may \
+                 have been recorded or not.",
+                "Send a create again after the seconds in `Retry-After`, with the same \
+                 `Idempotency-Key`: it is recorded once. Before you repeat anything else, look \
+                 whether it took effect.",
             ),
         }
     }

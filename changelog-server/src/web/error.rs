@@ -62,6 +62,7 @@ impl ApiError {
     /// much work: nothing was recorded.
     pub(crate) fn unavailable(cause: &impl ToString) -> Self {
         Self::retryable(
+            ProblemCode::Unavailable,
             "the service cannot do this at the moment; nothing was recorded; try again shortly",
             cause,
         )
@@ -70,16 +71,17 @@ impl ApiError {
     /// Creates an error for a request whose outcome is unknown.
     pub(crate) fn uncertain(cause: &impl ToString) -> Self {
         Self::retryable(
+            ProblemCode::OutcomeUnknown,
             "the service could not confirm this in time; it may have been recorded: try again \
              with the same Idempotency-Key, or check first",
             cause,
         )
     }
 
-    pub(crate) fn retryable(detail: &str, cause: &impl ToString) -> Self {
+    pub(crate) fn retryable(code: ProblemCode, detail: &str, cause: &impl ToString) -> Self {
         Self {
             cause: Some(cause.to_string()),
-            ..Self::new(ProblemCode::Unavailable, detail)
+            ..Self::new(code, detail)
         }
         .retry_after(1)
     }
@@ -225,6 +227,7 @@ impl From<StoreError> for ApiError {
                 Self::unavailable(&error)
             }
             StoreError::Blocked(_) => Self::retryable(
+                ProblemCode::Unavailable,
                 "writes are blocked by another process on the server; nothing was recorded; try \
                  again later, and inform the operator if this persists",
                 &error,

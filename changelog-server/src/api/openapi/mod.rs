@@ -237,6 +237,9 @@ fn complete(operation: &mut Operation, creates: bool, reads: bool) {
         codes.extend([ProblemCode::MalformedQuery, ProblemCode::Unauthorized]);
         codes.push(ProblemCode::TooManyRequests);
         codes.extend([ProblemCode::Internal, ProblemCode::Unavailable]);
+        if !reads {
+            codes.push(ProblemCode::OutcomeUnknown);
+        }
     }
     if access == Access::Key {
         codes.push(ProblemCode::PlanRequired);
@@ -306,6 +309,7 @@ fn complete_ingest(operation: &mut Operation) {
         ProblemCode::TooManyRequests,
         ProblemCode::Internal,
         ProblemCode::Unavailable,
+        ProblemCode::OutcomeUnknown,
     ];
     add_problems(operation, codes);
     describe_responses(operation, false);

@@ -92,6 +92,7 @@ fn title(code: &ProblemCode) -> &'static str {
         ProblemCode::NotFound | ProblemCode::MalformedId => "Page not found",
         ProblemCode::Forbidden => "You don't have permission",
         ProblemCode::Unavailable => "Temporarily unavailable",
+        ProblemCode::OutcomeUnknown => "This may have been saved",
         ProblemCode::TooManyRequests => "Too many requests",
         ProblemCode::PlanRequired => "Not part of your plan",
         ProblemCode::Internal => "Something went wrong",

@@ -40,7 +40,7 @@ async fn read(app: &App, request: &Request) -> Result<Response, ApiError> {
     let target = target.map_err(|error| {
         let detail = "the server cannot read the key of this webhook, because its key file lacks \
                       the key that the webhook is encrypted by; its operator must restore it";
-        ApiError::retryable(detail, &error)
+        ApiError::retryable(ProblemCode::Unavailable, detail, &error)
     })?;
     let key = target.ed25519_seed.as_deref().and_then(webhook::public_key);
     let keys = key.into_iter().collect();
