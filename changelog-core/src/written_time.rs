@@ -91,6 +91,23 @@ impl WrittenTime {
         other.map_or(Ok(at), |day| clock.on(day, zone)).map(Some)
     }
 
+    /// Parses a time for which something is planned, as [`parse`](Self::parse) does with
+    /// [`Tense::Future`].
+    ///
+    /// # Errors
+    /// If it is an age such as `2h`, which was probably meant as `in 2h`, or for the reasons
+    /// of [`parse`](Self::parse): why.
+    pub fn parse_scheduled<Z: TimeZone>(
+        text: &str,
+        now: Timestamp,
+        zone: &Z,
+    ) -> Result<Option<Self>, String> {
+        match Self::parse(text, now, zone, Tense::Future)? {
+            Some(Self::Ago(_)) => Err("must be in the future, such as in 2h".to_owned()),
+            time => Ok(time),
+        }
+    }
+
     /// Returns the time; for a day, its beginning.
     pub fn start<Z: TimeZone>(self, now: Timestamp, zone: &Z) -> Timestamp {
         let delta = |length| TimeDelta::from_std(length).unwrap_or(TimeDelta::MAX);

@@ -508,6 +508,12 @@ async fn changes_are_recorded_and_updated_by_name(app: TestApp) {
         (&entry["action"], &entry["agent"]),
         (&json!("updated"), &json!("test-agent"))
     );
+    // What is planned is ahead.
+    let planned = json!({ "title": "Migrate", "scheduled_for": "in 2h" });
+    let planned = call(&client, "log_change", planned).await;
+    let planned = &planned["changes"][0];
+    assert_eq!(planned["status"], "planned");
+    assert!(text(&planned["scheduled_for"]) > chrono::Utc::now().to_rfc3339());
     // A client of the API names its agent by a header.
     let named = app.key().with("changelog-agent", "team:renovate");
     named
@@ -613,6 +619,11 @@ async fn mistakes_are_named(app: TestApp) {
             "not_found",
         ),
         ("log_change", json!({ "title": "ab" }), "title"),
+        (
+            "log_change",
+            json!({ "title": "Migrate", "scheduled_for": "2h" }),
+            "scheduled_for: must be in the future, such as in 2h",
+        ),
         ("update_change", json!({ "id": "x" }), "id"),
     ] {
         let said = failure(&client, tool, arguments.clone()).await;

@@ -36,15 +36,12 @@ pub(crate) fn parse(text: &str) -> Result<TimeArg, String> {
 /// Parses a time that is probably in the future. An age, which is in the past, is not
 /// accepted.
 pub(crate) fn parse_scheduled(text: &str) -> Result<TimeArg, String> {
-    match WrittenTime::parse(text, now(), &Local, Tense::Future)? {
-        Some(WrittenTime::Ago(_)) => Err("must be in the future, such as in 2h".to_owned()),
-        Some(time) => Ok(TimeArg(time)),
-        None => Err(
-            "must be a time such as 22:00, tomorrow 04:00, 2026-12-01 04:00, \
-             2026-12-01T04:00:00Z or in 2h, or a date such as 2026-12-01"
-                .to_owned(),
-        ),
-    }
+    let time = WrittenTime::parse_scheduled(text, now(), &Local)?;
+    time.map(TimeArg).ok_or_else(|| {
+        "must be a time such as 22:00, tomorrow 04:00, 2026-12-01 04:00, \
+         2026-12-01T04:00:00Z or in 2h, or a date such as 2026-12-01"
+            .to_owned()
+    })
 }
 
 /// Parses a length of time, such as `2h`, `90m` or `1d12h`, in whole minutes.

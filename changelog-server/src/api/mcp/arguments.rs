@@ -26,10 +26,26 @@ pub(super) fn refused(invalid: Invalid) -> ApiError {
 
 /// Reads a time as people write it: RFC 3339, `now-15m`, `2h`, `14:20` (UTC).
 pub(super) fn time(text: &str, now: Timestamp) -> Result<Timestamp, String> {
-    match WrittenTime::parse(text, now, &Utc, Tense::Past) {
+    let written = WrittenTime::parse(text, now, &Utc, Tense::Past);
+    start(written, text, now, "now-15m")
+}
+
+/// Reads a time for which a change is planned: RFC 3339, `in 2h`, `23:00` (UTC).
+pub(super) fn scheduled_time(text: &str, now: Timestamp) -> Result<Timestamp, String> {
+    let written = WrittenTime::parse_scheduled(text, now, &Utc);
+    start(written, text, now, "in 2h")
+}
+
+fn start(
+    written: Result<Option<WrittenTime>, String>,
+    text: &str,
+    now: Timestamp,
+    relative: &str,
+) -> Result<Timestamp, String> {
+    match written {
         Ok(Some(written)) => Ok(written.start(now, &Utc)),
         Ok(None) => Err(format!(
-            "must be a time such as 2026-11-21T08:30:00Z, now-15m or 14:20 (UTC), got {text:?}"
+            "must be a time such as 2026-11-21T08:30:00Z, {relative} or 14:20 (UTC), got {text:?}"
         )),
         Err(why) => Err(format!("{why}, got {text:?}")),
     }
@@ -306,5 +322,23 @@ mod tests {
             assert_eq!(time(text, now).unwrap().to_string(), expected, "{text}");
         }
         assert!(time("soon", now).unwrap_err().contains("now-15m"));
+    }
+
+    #[test]
+    fn a_scheduled_time_is_the_next_one() {
+        let now: Timestamp = "2026-11-21T08:30:00.000Z".parse().unwrap();
+        for (text, expected) in [
+            ("23:00", "2026-11-21T23:00:00.000Z"),
+            ("07:00", "2026-11-22T07:00:00.000Z"),
+            ("in 2h", "2026-11-21T10:30:00.000Z"),
+            ("2026-12-01T04:00:00Z", "2026-12-01T04:00:00.000Z"),
+        ] {
+            let at = scheduled_time(text, now).unwrap();
+            assert_eq!(at.to_string(), expected, "{text}");
+        }
+        for refused in ["2h", "3d", "now-15m", "soon"] {
+            let message = scheduled_time(refused, now).unwrap_err();
+            assert!(message.contains("in 2h"), "{refused}: {message}");
+        }
     }
 }

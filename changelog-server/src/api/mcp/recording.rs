@@ -10,14 +10,16 @@ use rmcp::model::{CallToolResult, JsonObject};
 use serde_json::{Value, json};
 
 use super::answer::{self, Answer, excerpt};
-use super::arguments::{refused, time};
+use super::arguments::{refused, scheduled_time, time};
 use super::tools::Tools;
 use crate::api::{changes, idempotency};
 use crate::store::KeyedRequest;
 use crate::web::ApiError;
 
+/// The argument that is a time to come.
+const SCHEDULED_FOR: &str = "scheduled_for";
 /// The arguments that are times.
-const TIMES: [&str; 4] = ["started_at", "ended_at", "scheduled_for", "occurred_at"];
+const TIMES: [&str; 4] = ["started_at", "ended_at", SCHEDULED_FOR, "occurred_at"];
 /// What idempotency keys of this tool are kept for; those of the API have other paths.
 const LOG_PATH: &str = "/mcp/log_change";
 
@@ -50,7 +52,7 @@ pub(super) async fn log_change(
     // As `chlog log`: what is logged without a word about its status has been done.
     let is_absent =
         |arguments: &JsonObject, name: &str| arguments.get(name).is_none_or(Value::is_null);
-    if is_absent(&arguments, "status") && is_absent(&arguments, "scheduled_for") {
+    if is_absent(&arguments, "status") && is_absent(&arguments, SCHEDULED_FOR) {
         arguments.insert("status".to_owned(), Status::Completed.as_str().into());
     }
     if is_absent(&arguments, "agent")
@@ -112,7 +114,11 @@ fn write_times(arguments: &mut JsonObject, now: Timestamp) -> Result<(), ApiErro
         let Some(Value::String(text)) = arguments.get_mut(name) else {
             continue;
         };
-        match time(text, now) {
+        let read = match name {
+            SCHEDULED_FOR => scheduled_time,
+            _ => time,
+        };
+        match read(text, now) {
             Ok(at) => *text = at.to_string(),
             Err(message) => {
                 problems.add(format!("/{name}"), ViolationCode::InvalidFormat, message);

@@ -115,7 +115,7 @@ fn fields() -> Value {
         },
         "started_at": text(&format!("When it was started. {TIME}")),
         "ended_at": text(&format!("When it ended. {TIME}")),
-        "scheduled_for": text("When it is to be made. RFC 3339"),
+        "scheduled_for": text("When it is to be made. RFC 3339, or in 2h"),
         "on_behalf_of": text("The person for whom you act, for example an email address"),
         "agent": object(
             json!({
