@@ -51,12 +51,12 @@ pub enum InputError {
 /// [`InputError::Malformed`] for what is not JSON, [`InputError::Invalid`] with
 /// every broken rule.
 pub fn from_json<T: Input>(body: &[u8], now: Timestamp) -> Result<T, InputError> {
-    let Strict(value) = serde_json::from_slice(body).map_err(|error| {
+    let value = json_value(body).map_err(|malformed| {
         let empty = body.iter().all(u8::is_ascii_whitespace);
         InputError::Malformed(if empty {
             "the body is empty; a JSON object was expected".to_owned()
         } else {
-            error.to_string()
+            malformed
         })
     })?;
     let Value::Object(object) = value else {
@@ -64,6 +64,17 @@ pub fn from_json<T: Input>(body: &[u8], now: Timestamp) -> Result<T, InputError>
         return Err(Invalid::one("", ViolationCode::WrongType, message).into());
     };
     Ok(from_object(object, now)?)
+}
+
+/// Parses a JSON value in which no object has a member twice.
+///
+/// # Errors
+/// What is wrong and where, for what is not one JSON value or has a member twice.
+pub fn json_value(json: &[u8]) -> Result<Value, String> {
+    match serde_json::from_slice(json) {
+        Ok(Strict(value)) => Ok(value),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 /// Reads and checks a JSON object, with the same rules as [`from_json`].

@@ -5,6 +5,7 @@
 use std::io::{self, BufRead, Read, Write};
 
 use changelog_client::Client;
+use changelog_core::input::json_value;
 use changelog_core::{Agent, AgentClient, ToolServer};
 use clap::Args;
 use serde_json::{Value, json};
@@ -60,7 +61,7 @@ pub(crate) async fn run(app: &mut App, args: McpArgs) -> Outcome {
         None => Caller::Unknown,
     };
     while let Some(line) = next_line().await? {
-        let answer = match serde_json::from_slice::<Value>(&line) {
+        let answer = match json_value(&line) {
             Ok(message)
                 if message
                     .get("method")
@@ -78,7 +79,7 @@ pub(crate) async fn run(app: &mut App, args: McpArgs) -> Outcome {
                 agent.sign(&mut message);
                 answer(&client, &message, agent.named(), &mut version).await
             }
-            Err(error) => Some(refusal(&Value::Null, PARSE_ERROR, &error.to_string())),
+            Err(malformed) => Some(refusal(&Value::Null, PARSE_ERROR, &malformed)),
         };
         if let Some(answer) = answer {
             write(&answer)?;

@@ -290,6 +290,19 @@ async fn headers_must_agree_with_the_body(app: TestApp) {
         ("null", -32_600),
         (r#"{"jsonrpc":"2.0","id":1,"method":5}"#, -32_600),
         (
+            r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":[]}"#,
+            -32_600,
+        ),
+        (
+            r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"cursor":5}}"#,
+            -32_602,
+        ),
+        (r#"{"jsonrpc":"2.0","id":1,"method":"initialize"}"#, -32_602),
+        (
+            r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"capabilities":{}}}"#,
+            -32_602,
+        ),
+        (
             r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{}}"#,
             -32_602,
         ),
@@ -302,6 +315,16 @@ async fn headers_must_agree_with_the_body(app: TestApp) {
         let answer = client.post_bytes("/mcp", body).await;
         assert_eq!(answer.body(400)["error"]["code"], code, "{body}");
     }
+    // Of two titles, what is checked and what is recorded could differ.
+    let twice = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"log_change",
+        "arguments":{"title":"Deploy 1","title":"Deploy 2"}}}"#;
+    let answer = client.post_bytes("/mcp", twice).await;
+    let error = answer.body(400)["error"].clone();
+    assert_eq!(error["code"], -32_700);
+    assert_contains(
+        &text(&error["message"]),
+        "the member \"title\" appears twice",
+    );
 }
 
 async fn arguments_are_those_of_the_schema(app: TestApp) {

@@ -12,16 +12,19 @@ mod recording;
 mod schemas;
 mod tools;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use changelog_core::ProblemCode;
+use changelog_core::input::json_value;
 use http::{HeaderName, Method, header};
 use http_body_util::{BodyExt, Full};
+use rmcp::model::{InitializeRequestParams, PaginatedRequestParams};
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
 use warp::reply::Response;
 
 use self::tools::{Tools, scope_of};
@@ -37,11 +40,11 @@ const LOCAL_HOSTS: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 pub(super) async fn post(app: App, caller: Caller, mut request: Request) -> ApiResult {
     request.no_parameters()?;
     let body = request.json_body().await?;
-    let call = match read_call(&body) {
-        Ok(call) => call,
-        Err((code, message)) => return Ok(refuse(code, message)),
+    let tool = match read_call(&body) {
+        Ok(tool) => tool,
+        Err((code, message)) => return Ok(refuse(code, &message)),
     };
-    require_scope(&caller, call)?;
+    require_scope(&caller, tool.as_deref())?;
     let mut message = http::Request::new(Full::new(body));
     *message.method_mut() = Method::POST;
     *message.headers_mut() = std::mem::take(&mut request.headers);
@@ -109,62 +112,75 @@ fn foreign() -> ApiError {
     ApiError::new(ProblemCode::CrossSite, detail)
 }
 
-/// A message, as far as it says which tool is called.
-#[derive(Deserialize)]
-struct Call {
-    #[serde(default)]
-    method: String,
-    #[serde(default)]
-    params: Params,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Params {
-    name: Option<Value>,
-    arguments: Option<Value>,
-}
-
 /// The codes of JSON-RPC for what is not JSON, no request, or has the wrong parameters.
 const PARSE_ERROR: i32 = -32_700;
 const INVALID_REQUEST: i32 = -32_600;
 const INVALID_PARAMS: i32 = -32_602;
 
+/// Why a message is refused: the code of JSON-RPC and a text.
+type Refusal = (i32, Cow<'static, str>);
+
 /// Reads which tool a message calls, if any: what `rmcp` would answer by another status, or as
 /// an unknown method, is refused with the code and the text of the error.
-fn read_call(body: &[u8]) -> Result<Call, (i32, &'static str)> {
-    let value: Value =
-        serde_json::from_slice(body).map_err(|_| (PARSE_ERROR, "the body is not JSON"))?;
-    if !value.is_object() {
-        return Err((INVALID_REQUEST, "the body must be one JSON-RPC message"));
+fn read_call(body: &[u8]) -> Result<Option<String>, Refusal> {
+    let malformed = |what| (PARSE_ERROR, format!("the body is malformed: {what}").into());
+    let invalid = |message: &'static str| (INVALID_REQUEST, message.into());
+    let value = json_value(body).map_err(malformed)?;
+    let Value::Object(mut message) = value else {
+        return Err(invalid("the body must be one JSON-RPC message"));
+    };
+    if message
+        .get("jsonrpc")
+        .is_none_or(|version| version != "2.0")
+    {
+        return Err(invalid("jsonrpc must be \"2.0\""));
     }
-    if value["jsonrpc"] != "2.0" {
-        return Err((INVALID_REQUEST, "jsonrpc must be \"2.0\""));
-    }
-    let id = value.get("id");
+    let id = message.get("id");
     if !id.is_none_or(|id| id.is_string() || id.is_i64()) {
-        let message = "id must be a string or an integer, or absent for a notification";
-        return Err((INVALID_REQUEST, message));
+        return Err(invalid(
+            "id must be a string or an integer, or absent for a notification",
+        ));
     }
-    let is_answer = value.get("result").or(value.get("error")).is_some();
-    if value.get("method").is_none() && !is_answer {
-        return Err((INVALID_REQUEST, "method must be a string"));
+    let is_answer = message.contains_key("result") || message.contains_key("error");
+    let method = match message.remove("method") {
+        Some(Value::String(method)) => method,
+        None if is_answer => String::new(),
+        _ => return Err(invalid("method must be a string")),
+    };
+    let params = match message.remove("params") {
+        Some(Value::Object(params)) => params,
+        None => Map::new(),
+        Some(_) => return Err(invalid("params must be an object")),
+    };
+    match &*method {
+        "tools/call" => return called_tool(params).map(Some),
+        "initialize" => check_params::<InitializeRequestParams>(params)?,
+        "tools/list" => check_params::<PaginatedRequestParams>(params)?,
+        _ => {}
     }
-    let call: Call = serde_json::from_value(value).map_err(|_| {
-        (
-            INVALID_REQUEST,
-            "method must be a string and params an object",
-        )
-    })?;
-    if call.method == "tools/call" {
-        if !call.params.name.as_ref().is_some_and(Value::is_string) {
-            return Err((INVALID_PARAMS, "params.name must be the name of a tool"));
-        }
-        if !call.params.arguments.as_ref().is_none_or(Value::is_object) {
-            return Err((INVALID_PARAMS, "params.arguments must be an object"));
-        }
+    Ok(None)
+}
+
+fn called_tool(mut params: Map<String, Value>) -> Result<String, Refusal> {
+    let arguments = params.get("arguments");
+    if !arguments.is_none_or(|arguments| arguments.is_object() || arguments.is_null()) {
+        return Err((INVALID_PARAMS, "params.arguments must be an object".into()));
     }
-    Ok(call)
+    match params.remove("name") {
+        Some(Value::String(name)) => Ok(name),
+        _ => Err((
+            INVALID_PARAMS,
+            "params.name must be the name of a tool".into(),
+        )),
+    }
+}
+
+/// Refuses parameters that `rmcp` cannot read: it would say that there is no such method.
+fn check_params<T: DeserializeOwned>(params: Map<String, Value>) -> Result<(), Refusal> {
+    match serde_json::from_value::<T>(params.into()) {
+        Ok(_) => Ok(()),
+        Err(error) => Err((INVALID_PARAMS, format!("params: {error}").into())),
+    }
 }
 
 /// Answers with an error of JSON-RPC.
@@ -181,9 +197,8 @@ fn refuse(code: i32, message: &str) -> Response {
 
 /// Refuses the call of a tool for which the key does not have the scope: clients understand
 /// the status, with `WWW-Authenticate`, better than an error in the answer.
-fn require_scope(caller: &Caller, call: Call) -> Result<(), ApiError> {
-    let name = call.params.name.filter(|_| call.method == "tools/call");
-    let Some(scope) = name.as_ref().and_then(Value::as_str).and_then(scope_of) else {
+fn require_scope(caller: &Caller, tool: Option<&str>) -> Result<(), ApiError> {
+    let Some(scope) = tool.and_then(scope_of) else {
         return Ok(());
     };
     caller.require(&scope).map_err(|error| {
