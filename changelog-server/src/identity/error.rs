@@ -3,7 +3,20 @@
 use changelog_core::Timestamp;
 
 use super::provider::PROVIDER_TIMEOUT;
+use crate::format;
 use crate::integrations::http::SendError;
+
+/// The limit on what a message shows of a token or of what a provider says, in characters.
+const MAX_SHOWN_CHARS: usize = 200;
+
+/// Returns what a token or a provider says as messages show it: not too long, on one line, and
+/// with what steers a terminal made visible. Anyone can send a token, and messages are logged.
+pub(super) fn shown(text: &str) -> String {
+    let mut chars = text.chars();
+    let start: String = chars.by_ref().take(MAX_SHOWN_CHARS).collect();
+    let dots = if chars.next().is_some() { "…" } else { "" };
+    format!("{}{dots}", format::line(&start))
+}
 
 /// Why a token is not accepted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -73,6 +86,7 @@ impl From<SendError> for ProviderError {
             SendError::UnknownHost => "the host name was not found",
             SendError::NoConnection => "there is no connection",
             SendError::Tls(why) => {
+                let why = shown(&why);
                 return Self::Unreachable(format!("the encrypted connection failed: {why}"));
             }
             SendError::Certificates => {
@@ -136,4 +150,18 @@ pub enum TokenError {
         /// For how long it may be.
         most: u64,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_shown_is_one_short_line_without_controls() {
+        let forged = "JWT\u{1b}[2K\r\n2026-11-21 INFO forged\u{202e}";
+        let line = shown(forged);
+        assert_eq!(line, "JWT<U+001B>[2K  2026-11-21 INFO forged<U+202E>");
+        let long = shown(&"é".repeat(MAX_SHOWN_CHARS + 1));
+        assert_eq!(long, format!("{}…", "é".repeat(MAX_SHOWN_CHARS)));
+    }
 }

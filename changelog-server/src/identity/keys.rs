@@ -11,7 +11,7 @@ use ring::signature::{
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::error::TokenError;
+use super::error::{TokenError, shown};
 
 /// The most keys of a provider that are looked at.
 const MAX_KEYS: usize = 200;
@@ -69,7 +69,7 @@ impl Algorithm {
         let found = ALGORITHMS.iter().find(|known| known.name == name);
         found
             .copied()
-            .ok_or_else(|| TokenError::Algorithm(name.chars().take(20).collect()))
+            .ok_or_else(|| TokenError::Algorithm(shown(name)))
     }
 }
 
@@ -154,7 +154,8 @@ impl KeySet {
     ) -> Result<(), TokenError> {
         let fits = |key: &&Key| (id.is_none() || key.id.as_deref() == id) && key.fits(algorithm);
         let mut candidates = self.0.iter().filter(fits);
-        let unknown = || TokenError::UnknownKey(id.unwrap_or("without an id").to_owned());
+        let unknown =
+            || TokenError::UnknownKey(id.map_or_else(|| "without an id".to_owned(), shown));
         let key = candidates.next().ok_or_else(unknown)?;
         // Without an id the key must be clear.
         if id.is_none() && candidates.next().is_some() {

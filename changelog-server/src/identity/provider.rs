@@ -8,7 +8,7 @@ use changelog_core::Timestamp;
 use http::{HeaderMap, Method};
 use serde::Deserialize;
 
-use super::error::{ProviderError, TokenError};
+use super::error::{ProviderError, TokenError, shown};
 use super::keys::KeySet;
 use super::token::Parsed;
 use crate::integrations::http::{ReceiverClient, ReceiverRequest, ReceiverResponse};
@@ -204,7 +204,7 @@ impl ProviderClient {
         if discovery.issuer != issuer.url {
             return Err(ProviderError::OtherIssuer {
                 expected: issuer.url.clone(),
-                got: discovery.issuer.chars().take(200).collect(),
+                got: shown(&discovery.issuer),
             });
         }
         let keys = self.get(issuer, KEYS, &discovery.jwks_uri).await?;

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::LEEWAY;
-use super::error::TokenError;
+use super::error::{TokenError, shown};
 use super::keys::Algorithm;
 
 /// The longest token that is read, in bytes.
@@ -143,17 +143,6 @@ impl Claims {
         }
         Err(TokenError::OtherType(shown(kind)))
     }
-}
-
-/// Cuts what a token says to a length that a message can have.
-fn shown(text: &str) -> String {
-    const MOST: usize = 200;
-    let mut chars = text.chars();
-    let mut start: String = chars.by_ref().take(MOST).collect();
-    if chars.next().is_some() {
-        start.push('…');
-    }
-    start
 }
 
 /// A token that has been read; nothing of it is checked yet.

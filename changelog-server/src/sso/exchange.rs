@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 
 use super::person::{self, PersonError};
 use super::setup::{self, SecretMethod};
+use crate::format;
 use crate::identity::{
     Claims, Discovery, Expected, Identity, IdentityError, Issuer, PROVIDER_TIMEOUT, ProviderError,
     TokenKind,
@@ -240,8 +241,8 @@ fn refused(status: StatusCode, body: &[u8]) -> ExchangeError {
 
 /// Returns what a provider says so that it may be shown.
 pub(crate) fn shown(text: &str) -> String {
-    let visible = text.chars().filter(|c| !c.is_control());
-    visible.take(MAX_ERROR_CHARS).collect()
+    let line = format::line(text);
+    line.chars().take(MAX_ERROR_CHARS).collect()
 }
 
 /// Why the user info is requested. Many providers send claims only to those who ask with the

@@ -215,6 +215,11 @@ async fn the_provider_ends_sessions(app: TestApp) {
         ),
         (json!({ "jti": "d", "aud": "other" }), "aud"),
         (json!({ "jti": "e", "exp": 1 }), "expired"),
+        // Anyone can send this, and it is logged.
+        (
+            json!({ "jti": "f", "iss": "x\u{1b}[2K\nforged" }),
+            "x<U+001B>[2K forged",
+        ),
     ] {
         let answer = log_out(change).await;
         answer.is(400);
