@@ -142,6 +142,21 @@ async fn a_source_is_made_once(app: TestApp) {
     let log = owner.get("/activity?resource=source").await.text;
     assert_contains(&log, "created the source");
     assert_contains(&log, format!("href=\"{}\"", made.page));
+    // Another organization cannot make one with the same id, by which the operator names it.
+    let (_, taken) = made.page.rsplit_once('/').expect("an id");
+    let second = app.second_organization();
+    let grace = app.browser_of(&second).await;
+    for chosen in [id, taken] {
+        let name = format!("Theirs {chosen}");
+        let fields = [
+            ("kind", "github"),
+            ("name", &*name),
+            ("secret", SECRET),
+            ("new_id", chosen),
+        ];
+        let theirs = make(&app, &grace, &fields).await;
+        assert_ne!(theirs.page, made.page);
+    }
 }
 
 async fn forms_are_refused_at_their_fields(app: TestApp) {

@@ -171,7 +171,7 @@ pub(crate) async fn invite(app: App, request: Request) -> ApiResult {
         let form = form.refuse_field("email", message);
         return show_members(&app, &viewer, 409, with_form(form)).await;
     }
-    let id = InvitationId(one_time::id_in(&form, now));
+    let id = InvitationId(one_time::id_for(viewer.tenant().id(), &form, now));
     let sent = app.store.invitations(viewer.tenant()).await?;
     if sent.iter().any(|invitation| invitation.id == id) {
         let problem = "this form was already sent: the invitation exists, and its link was shown \

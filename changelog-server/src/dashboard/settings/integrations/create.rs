@@ -1,9 +1,8 @@
 //! Connecting a receiver.
 
 use askama::Template;
-use changelog_core::{ConnectionId, Environment, OrganizationId, RiskLevel, Status};
-use sha2::{Digest, Sha256};
-use uuid::{Builder, Uuid, Variant, Version};
+use changelog_core::{ConnectionId, Environment, RiskLevel, Status};
+use uuid::Uuid;
 
 use super::item::{self, Shown};
 use super::kinds::{KINDS, OfferedKind};
@@ -75,7 +74,7 @@ pub(in crate::dashboard) async fn create(app: App, request: Request) -> ApiResul
         }
         Err(error) => return Err(error.into()),
     };
-    let id = id_of(tenant.id(), one_time::id_in(&form, now));
+    let id = ConnectionId(one_time::id_for(tenant.id(), &form, now));
     let (secrets, by) = (app.integrations.secrets(), &viewer.session.person.name);
     let prepared = setup::prepare(secrets, tenant, id, new, by, now.into());
     let Prepared {
@@ -121,38 +120,4 @@ pub(in crate::dashboard) async fn create(app: App, request: Request) -> ApiResul
     let form = form.refuse_field(problem.0, problem.1);
     let form = form::without_secrets(form, kind);
     form_page(&app, &viewer, 422, Some(kind), form)
-}
-
-/// Returns the id of the connection that a form makes in an organization. The address of
-/// a public key has only the id of its connection: a form must not choose it, or another
-/// organization could make a connection with the same one.
-fn id_of(organization: OrganizationId, sent: Uuid) -> ConnectionId {
-    let hash = Sha256::new()
-        .chain_update(organization.0)
-        .chain_update(sent)
-        .finalize();
-    let mut bytes = sent.into_bytes();
-    // After the time.
-    bytes[6..].copy_from_slice(&hash[..10]);
-    let id = Builder::from_bytes(bytes)
-        .with_variant(Variant::RFC4122)
-        .with_version(Version::SortRand);
-    ConnectionId(id.into_uuid())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ids_of_forms_differ_between_organizations() {
-        let (one, other) = (Uuid::now_v7(), Uuid::now_v7());
-        let id = |organization: Uuid, sent: Uuid| id_of(OrganizationId(organization), sent);
-        assert_eq!(id(one, other), id(one, other));
-        assert_ne!(id(one, other), id(other, other));
-        assert_ne!(id(one, one), id(one, other));
-        let made = id(one, other);
-        assert_eq!(made.0.get_version(), Some(Version::SortRand));
-        assert_eq!(made.0.as_bytes()[..6], other.as_bytes()[..6]);
-    }
 }

@@ -70,7 +70,7 @@ pub(in crate::dashboard) async fn create(app: App, request: Request) -> ApiResul
             return form_page(&app, &viewer, 422, Some(kind), form);
         }
     };
-    let id = SourceId(one_time::id_in(&form, now));
+    let id = SourceId(one_time::id_for(tenant.id(), &form, now));
     let (secrets, by) = (app.integrations.secrets(), &viewer.session.person.name);
     let source = setup::prepare(secrets, tenant, id, new, by, now.into());
     let source = source.map_err(|error| ApiError::internal(&error))?;
