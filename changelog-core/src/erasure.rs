@@ -52,11 +52,14 @@ impl FromStr for FurtherNames {
     }
 }
 
+/// What the names of erased persons begin with.
+pub const PSEUDONYM_PREFIX: &str = "Erased person ";
+
 /// Returns what records call a person after their name was erased: the same for all records of
 /// one person, so that it can still be seen what one person did.
 pub fn pseudonym(person: UserId) -> String {
     let id = person.0.simple().to_string();
-    format!("Erased person {}", &id[id.len() - 8..])
+    format!("{PSEUDONYM_PREFIX}{}", &id[id.len() - 8..])
 }
 
 #[cfg(test)]

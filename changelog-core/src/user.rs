@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::activity::{API_KEY_PREFIX, OPERATOR, PIPELINE_PREFIX, SERVICE, SOURCE_PREFIX};
+use crate::erasure::PSEUDONYM_PREFIX;
 use crate::ids::UserId;
 use crate::input::{Input, ObjectReader};
 use crate::limits::{
@@ -129,14 +131,36 @@ pub(crate) fn check_email(problems: &mut Violations, email: &mut String) {
     }
 }
 
-/// Checks the name of a user. The names of API keys and of the operator in the
-/// activity log are reserved in every spelling.
+/// Names that only the operator and the service have in the activity log.
+const RESERVED_NAMES: [&str; 2] = [OPERATOR, SERVICE];
+/// What the names of all others begin with that act in the activity log and are no people.
+const RESERVED_PREFIXES: [&str; 4] = [
+    API_KEY_PREFIX,
+    PIPELINE_PREFIX,
+    SOURCE_PREFIX,
+    PSEUDONYM_PREFIX,
+];
+
+/// Checks the name of a user. The names of what is no person in the activity log are reserved
+/// in every spelling.
 pub fn check_name(problems: &mut Violations, name: &mut String) {
     rules::text(problems, "/name", name, 1..=MAX_NAME_CHARS, TextKind::Name);
-    let folded: String = words(name).concat();
-    if folded == "operator" || folded.starts_with("apikey") {
-        let message = "must not be Operator or begin with API key: these names are reserved in the \
-                       activity log";
+    let folded = |text: &str| words(text).concat();
+    let given = folded(name);
+    let is_reserved = RESERVED_NAMES
+        .iter()
+        .any(|reserved| given == folded(reserved))
+        || RESERVED_PREFIXES
+            .iter()
+            .any(|prefix| given.starts_with(&folded(prefix)));
+    if is_reserved {
+        let begins = RESERVED_PREFIXES.map(|prefix| prefix.trim_end_matches([':', ' ']));
+        let message = format!(
+            "must not be {}, and must not begin with {}: these names are reserved in the activity \
+             log",
+            RESERVED_NAMES.join(" or "),
+            begins.join(", "),
+        );
         problems.add("/name", ViolationCode::InvalidFormat, message);
     }
 }
@@ -180,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_keys_and_the_operator_are_refused() {
+    fn names_of_what_is_no_person_are_refused() {
         for (name, fine) in [
             ("Ada", true),
             ("Olga Operator", true),
@@ -191,6 +215,14 @@ mod tests {
             ("API key: ci", false),
             ("api\u{a0}KEY\u{ff1a}ci", false),
             ("A.P.I. Key", false),
+            ("Change log", false),
+            ("change-LOG", false),
+            ("Changelog Charlie", true),
+            ("Source: GitHub", false),
+            ("source\u{ff1a}GitHub", false),
+            ("Olga Source", true),
+            ("Pipeline: deploy", false),
+            ("Erased person 8b7d1e90", false),
         ] {
             let mut problems = Violations::default();
             check_name(&mut problems, &mut name.to_owned());
