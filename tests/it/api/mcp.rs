@@ -563,8 +563,11 @@ async fn changes_are_recorded_and_updated_by_name(app: TestApp) {
         let part = call(&client, "get_change", json!({ "id": id, "cursor": cursor })).await;
         assert!(part.to_string().len() < 4_000, "{part}");
         let untrusted = &part["change"]["untrusted"];
-        description.push_str(text(&untrusted["description"]).trim_end_matches('…'));
-        impact.push_str(text(&untrusted["impact"]).trim_end_matches('…'));
+        for (whole, name) in [(&mut description, "description"), (&mut impact, "impact")] {
+            // A text that has ended is absent.
+            let part = untrusted[name].as_str().unwrap_or_default();
+            whole.push_str(part.trim_end_matches('…'));
+        }
         cursor = part["next_cursor"].clone();
         if cursor.is_null() {
             break;
@@ -574,6 +577,15 @@ async fn changes_are_recorded_and_updated_by_name(app: TestApp) {
         (description.as_str(), impact),
         (long.as_str(), "é".repeat(1_000))
     );
+    // So do lists.
+    let links = (0..10)
+        .map(|number| json!({ "label": "run", "url": format!("https://ci.example.com/{number}") }));
+    let links = links.collect::<Vec<_>>();
+    let ended = json!({ "links": links, "description": null, "impact": null });
+    key.update(&format!("/api/changes/{id}"), ended).await;
+    let whole = call(&client, "get_change", json!({ "id": id })).await;
+    assert_eq!(whole["change"]["untrusted"]["links"], json!(links));
+    assert!(whole["next_cursor"].is_null());
     // The bounds of a key hold here, too.
     let made = app.create_key(&["--environment", "staging"]);
     let bounded = agent(&app, &text(&made["key"]));

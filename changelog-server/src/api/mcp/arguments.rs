@@ -12,6 +12,7 @@ use chrono::Utc;
 use rmcp::model::JsonObject;
 
 use super::tools::Tools;
+use super::whole::Position;
 use crate::web::ApiError;
 
 /// Reads the arguments of a tool.
@@ -249,8 +250,8 @@ impl SearchChanges {
 pub(super) struct GetChange {
     pub(super) id: Option<ChangeId>,
     cursor: Option<String>,
-    /// The character from which long texts are wanted.
-    pub(super) from: u32,
+    /// From where on it is wanted, if not from the beginning.
+    pub(super) from: Option<Position>,
 }
 
 impl Input for GetChange {
@@ -260,7 +261,7 @@ impl Input for GetChange {
         Self {
             id: object.parsed("id"),
             cursor: object.string("cursor"),
-            from: 0,
+            from: None,
         }
     }
 
@@ -269,7 +270,7 @@ impl Input for GetChange {
             problems.add("/id", ViolationCode::Required, "is required");
         }
         match self.cursor.as_deref().map(str::parse) {
-            Some(Ok(from)) => self.from = from,
+            Some(Ok(from)) => self.from = Some(from),
             Some(Err(_)) => bad_cursor(problems),
             None => {}
         }

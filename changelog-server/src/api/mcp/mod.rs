@@ -11,6 +11,7 @@ mod reading;
 mod recording;
 mod schemas;
 mod tools;
+mod whole;
 
 use std::borrow::Cow;
 use std::sync::Arc;

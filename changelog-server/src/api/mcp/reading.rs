@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::answer::{self, Answer};
 use super::arguments::{self, GetChange, ListServices, SearchChanges, WhatChanged};
 use super::tools::Tools;
+use super::whole::whole;
 use crate::around::investigate;
 use crate::blocking_pool;
 use crate::store::StoreError;
@@ -136,11 +137,7 @@ pub(super) async fn get_change(
     let id = arguments.id.ok_or(StoreError::NotFound)?;
     let change = tools.app.store.change(tools.caller.tenant, id).await?;
     let url = format!("{}/changes/{id}", tools.app.url());
-    Ok(answer::whole(
-        &change.parse()?,
-        &url,
-        arguments.from as usize,
-    ))
+    Ok(whole(&change.parse()?, &url, arguments.from))
 }
 
 /// Lists changes, as `GET /api/changes` does.

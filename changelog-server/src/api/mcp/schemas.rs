@@ -267,12 +267,15 @@ pub(super) fn incidents() -> Value {
 
 /// The answer of `get_change`.
 pub(super) fn change() -> Value {
+    // A page that continues has the id, and texts and lists only.
+    let mut change = item();
+    change["required"] = json!(["id"]);
     json!({
         "type": "object",
         "properties": {
-            "change": item(),
+            "change": change,
             "notice": { "type": "string" },
-            "next_cursor": { "type": ["string", "null"], "description": "Continues long texts" },
+            "next_cursor": { "type": ["string", "null"], "description": "Continues long texts and lists" },
         },
         "required": ["change", "notice", "next_cursor"],
     })
