@@ -131,6 +131,17 @@ impl Bucket {
         }
     }
 
+    /// Returns the bucket as that of an address which several accounts have: a success subtracts
+    /// only its own attempt, so that the owner of one account does not get more guesses at
+    /// another one.
+    #[must_use]
+    pub fn of_several_accounts(self) -> Self {
+        Self {
+            is_shared: true,
+            ..self
+        }
+    }
+
     /// Returns the bucket of a known browser and one email address.
     pub fn of_browser(token: &str, email: &str) -> Self {
         Self::new("browser", &[token.as_bytes(), fold_email(email).as_bytes()])

@@ -236,6 +236,7 @@ pub(super) async fn check_password(
         None => Vec::new(),
     };
     let accounts = app.store.accounts(email).await?;
+    let has_several = accounts.len() > 1;
     let (known, others): (Vec<Account>, Vec<Account>) = accounts
         .into_iter()
         .partition(|account| known_users.contains(&account.user.id));
@@ -244,7 +245,10 @@ pub(super) async fn check_password(
         groups.push((vec![Bucket::of_browser(token, email)], known));
     }
     if groups.is_empty() || !others.is_empty() {
-        let client = Bucket::of_client(email, request.context.address);
+        let mut client = Bucket::of_client(email, request.context.address);
+        if has_several {
+            client = client.of_several_accounts();
+        }
         groups.push((vec![client, Bucket::of_address(email, now)], others));
     }
     let mut candidates = Vec::new();

@@ -9,6 +9,7 @@ on_both!(
     invalid_addresses_are_refused_and_not_counted,
     guesses_do_not_lock_out_the_owner_of_an_account,
     a_browser_is_known_for_its_own_account_only,
+    an_own_account_of_an_address_gives_no_more_guesses_at_another,
     unchecked_attempts_are_not_counted,
     guesses_in_a_session_are_throttled,
     a_sign_in_ends_the_previous_session;
@@ -154,6 +155,24 @@ async fn a_browser_is_known_for_its_own_account_only(mut app: TestApp) {
         .try_sign_in(&second.email, &second.password)
         .await
         .is(303);
+}
+
+async fn an_own_account_of_an_address_gives_no_more_guesses_at_another(mut app: TestApp) {
+    trust_local_proxy(&mut app).await;
+    app.clock.stop();
+    let email = app.organization.email.clone();
+    let grace = app.browser_of(&app.second_organization()).await;
+    let link = super::invite(&grace, &email, "member").await;
+    let own_password = "a pear and 4711 plums";
+    let fields = [("name", "Another one"), ("password", own_password)];
+    app.anonymous().post_form(&link, &fields).await.is(303);
+    let caller = client_at(&app, "192.0.2.1");
+    for _ in 0..4 {
+        caller.try_sign_in(&email, "wrong").await.is(401);
+    }
+    caller.try_sign_in(&email, own_password).await.is(303);
+    caller.try_sign_in(&email, "wrong").await.is(401);
+    caller.try_sign_in(&email, "wrong").await.is(429);
 }
 
 async fn unchecked_attempts_are_not_counted(mut app: TestApp) {
