@@ -2,7 +2,7 @@
 
 use changelog_core::{
     Change, ChangeCreated, ChangeFilter, ChangeId, ChangePatch, Data, NewChange, NewChanges, Page,
-    UpcomingFilter, headers,
+    Scope, UpcomingFilter, headers,
 };
 use chrono::{DateTime, TimeDelta, Utc};
 use warp::reply::Response;
@@ -210,13 +210,16 @@ pub(super) async fn update(app: App, caller: Caller, request: Request) -> ApiRes
     Ok(reply::json(200, &Data { data: change }))
 }
 
-/// Updates a change.
+/// Updates a change. An update without a field only reads, and needs the scope for it.
 pub(super) async fn update_one(
     app: &App,
     caller: &Caller,
     id: ChangeId,
     patch: &ChangePatch,
 ) -> Result<Change, ApiError> {
+    if *patch == ChangePatch::default() {
+        caller.require(&Scope::Read)?;
+    }
     let mut tx = app.store.begin_for(caller.tenant).await?;
     if caller.permissions.has_bounds() {
         caller.check_change(&tx.change_before_update(caller.tenant, id).await?)?;

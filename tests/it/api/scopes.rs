@@ -8,6 +8,7 @@ use changelog_tests::{TestApp, TestClient, assert_contains, each, on_both, send,
 
 on_both!(
     every_endpoint_needs_the_scope_that_is_documented,
+    an_update_without_a_field_reads,
     a_key_says_what_it_may_do,
     a_key_records_only_within_its_bounds,
     what_was_recorded_before_is_not_refused_to_a_repetition,
@@ -100,6 +101,24 @@ async fn calls(app: &TestApp) -> Vec<Call> {
         }
     }
     calls
+}
+
+async fn an_update_without_a_field_reads(app: TestApp) {
+    let change = app.key().change("Rotate the keys").await;
+    let path = format!("/api/changes/{change}");
+    let made = app.create_key(&["--scope", "record"]);
+    let records = app.with_key(&text(&made["key"]));
+    for nothing in [json!({}), json!({ "status": null })] {
+        let answer = records.patch(&path, nothing.clone()).await;
+        let problem = answer.problem(403, "scope_required");
+        assert_contains(&text(&problem["detail"]), "the scope read");
+        app.key().patch(&path, nothing).await.is(200);
+    }
+    for _ in 0..2 {
+        // What was updated before is no error: it may have been sent again.
+        let update = json!({ "status": "completed" });
+        records.patch(&path, update).await.is(200);
+    }
 }
 
 async fn every_endpoint_needs_the_scope_that_is_documented(app: TestApp) {
