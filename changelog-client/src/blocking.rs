@@ -34,7 +34,9 @@ use crate::mode::{Mode, sealed};
 /// A client whose requests wait for their responses; see [`Client::blocking`].
 ///
 /// It may be shared by threads. Inside an asynchronous runtime every request is an
-/// [`Error::Builder`], because it would block the other tasks of its thread.
+/// [`Error::Builder`], because it would block the other tasks of its thread. The threads of
+/// `tokio::task::spawn_blocking` belong to the runtime, so that this holds there, too: use a
+/// thread of [`std::thread`], or the asynchronous client.
 ///
 /// [`Client::blocking`]: crate::Client::blocking
 pub type Client = crate::Client<Blocking>;
