@@ -153,7 +153,11 @@ impl Document {
             // These headers are present only in some responses.
             if !matches!(
                 name.as_str(),
-                "idempotent-replayed" | "ratelimit" | "ratelimit-policy" | "retry-after"
+                "idempotent-replayed"
+                    | "preference-applied"
+                    | "ratelimit"
+                    | "ratelimit-policy"
+                    | "retry-after"
             ) {
                 assert_ne!(
                     answer.header(name),

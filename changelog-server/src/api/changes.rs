@@ -85,7 +85,9 @@ pub(super) async fn get(app: App, caller: Caller, request: Request) -> ApiResult
                            `GET /api/changes/{id}` has it", example = "return=representation"),
     ),
     request_body = NewChange,
-    responses((status = 201, description = "The created change", body = Data<ChangeCreated>)))]
+    responses((status = 201, description = "The created change", body = Data<ChangeCreated>,
+        headers(("preference-applied" = String,
+            description = "`return=representation` when the response has the change with all its fields")))))]
 pub(super) async fn create(app: App, caller: Caller, request: Request) -> ApiResult {
     request.no_parameters()?;
     let bytes = request.json_body().await?;

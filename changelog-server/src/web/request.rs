@@ -106,19 +106,37 @@ impl Request {
         values.next().is_none().then_some(value)
     }
 
-    /// Whether the client has stated a preference without parameters (RFC 7240).
+    /// Whether the client has stated a preference, given as `name=value` (RFC 7240).
     pub(crate) fn prefers(&self, preference: &str) -> bool {
-        let values = self.headers.get_all(headers::PREFER).iter();
-        values
-            .filter_map(|value| value.to_str().ok())
-            .flat_map(|value| value.split(','))
-            .any(|stated| stated.trim().eq_ignore_ascii_case(preference))
+        states_preference(&self.headers, preference)
     }
 
     /// Returns the value of the first cookie with a name.
     pub(crate) fn cookie(&self, name: &str) -> Option<&str> {
         first_cookie(&self.headers, name)
     }
+}
+
+/// Returns whether the first preference of this name has this value, which may be quoted.
+/// Parameters of preferences are ignored.
+fn states_preference(map: &HeaderMap, preference: &str) -> bool {
+    let parts = |stated: &str| {
+        let stated = stated.split(';').next().unwrap_or_default();
+        let (name, value) = stated.split_once('=').unwrap_or((stated, ""));
+        let value = value.trim();
+        let unquoted = value
+            .strip_prefix('"')
+            .and_then(|rest| rest.strip_suffix('"'));
+        let value = unquoted.unwrap_or(value);
+        (name.trim().to_ascii_lowercase(), value.to_ascii_lowercase())
+    };
+    let wanted = parts(preference);
+    let values = map.get_all(headers::PREFER).iter();
+    let mut stated = values
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .map(parts);
+    stated.find(|(name, _)| *name == wanted.0) == Some(wanted)
 }
 
 fn first_cookie<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
@@ -137,6 +155,30 @@ mod tests {
     use http::HeaderValue;
 
     use super::*;
+
+    #[test]
+    fn a_preference_may_be_quoted_and_have_parameters() {
+        for (values, expected) in [
+            (&["return=representation"][..], true),
+            (&["wait=5, Return=Representation"], true),
+            (&["return=\"representation\""], true),
+            (&["return = representation ; foo=bar; a"], true),
+            (&["respond-async", "return=representation"], true),
+            (&["return=minimal"], false),
+            (&["return=minimal, return=representation"], false),
+            (&["return"], false),
+            (&["return=\"representation"], false),
+            (&["foo=bar; return=representation"], false),
+            (&[], false),
+        ] {
+            let mut map = HeaderMap::new();
+            for value in values {
+                map.append(headers::PREFER, HeaderValue::from_static(value));
+            }
+            let found = states_preference(&map, headers::RETURN_REPRESENTATION);
+            assert_eq!(found, expected, "{values:?}");
+        }
+    }
 
     #[test]
     fn the_first_cookie_of_a_name_counts() {

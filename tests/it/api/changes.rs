@@ -116,6 +116,7 @@ async fn a_create_returns_the_whole_change_to_a_client_that_prefers_it(app: Test
     for (prefer, is_replay) in [
         ("return=representation", ""),
         ("wait=5, Return=Representation", "true"),
+        ("return=\"representation\"; foo=bar", "true"),
     ] {
         let answer = create(prefer).await;
         let created = answer.data(201);
