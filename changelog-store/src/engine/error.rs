@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use sqlx::error::DatabaseError;
+
 /// Returns what was found; `None` if it does not exist.
 pub fn existing<T>(found: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
     match found {
@@ -160,7 +162,7 @@ fn is_transient(code: &str) -> bool {
 /// or accepts no connections. An operator has changed that while the service runs, and may change
 /// it back.
 fn is_closed(error: &sqlx::Error) -> bool {
-    let code = error.as_database_error().and_then(|error| error.code());
+    let code = error.as_database_error().and_then(DatabaseError::code);
     code.is_some_and(|code| code.starts_with("28") || matches!(&*code, "3D000" | "55000"))
 }
 

@@ -45,16 +45,16 @@ async fn a_role_counts_when_a_form_is_complete(app: TestApp) {
     let mut held = Vec::new();
     for _ in 0..2 {
         let mut connection = RawConnection::connect(&app.server.address).await;
-        let head = format!(
+        let start = format!(
             "POST /settings/api-keys HTTP/1.1\r\nhost: x\r\ncookie: {}\r\ncontent-length: {}\r\n\
              content-type: application/x-www-form-urlencoded\r\n\r\n",
             admin.cookie,
             form.len()
         );
-        connection.send(format!("{head}{}", &form[..3])).await;
+        connection.send(format!("{start}{}", &form[..3])).await;
         held.push(connection);
     }
-    // The head of both was read.
+    // The start of both was read.
     tokio::time::sleep(Duration::from_millis(300)).await;
     let role = format!("/settings/members/{}/role", admin.id);
     for (mut connection, (path, fields, status)) in held.into_iter().zip([
