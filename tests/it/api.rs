@@ -34,6 +34,7 @@ mod one_millisecond;
 mod openapi;
 mod openapi_tools;
 mod organization_quotas;
+mod pipeline_tokens;
 mod pipelines;
 mod problems;
 mod scopes;

@@ -62,7 +62,7 @@ const RETRY_AFTER: u64 = 10;
         Events,
         ("Last-Event-ID" = Option<ActivityId>, Header,
             description = "Continue after this position: the id of the last event received, at most \
-                           7 days old; a position in the future means now"),
+                           7 days old; after one in the future, the events of the last minute come again"),
     ),
     responses((status = 200, description = "Events, until either side closes the connection", body = String,
         content_type = "text/event-stream")))]

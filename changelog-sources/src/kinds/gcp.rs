@@ -333,7 +333,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::kinds::testing::{changes_of, reading_of, received};
+    use crate::kinds::testing::{changes_of_bodies, reading_of, received};
 
     const KIND: SourceKind = SourceKind::Gcp;
 
@@ -369,13 +369,7 @@ mod tests {
     }
 
     fn changes_in(bodies: &[Value]) -> Vec<crate::ObservedChange> {
-        let requests: Vec<_> = bodies
-            .iter()
-            .map(|body| (vec![], body.to_string()))
-            .collect();
-        let changes = changes_of(&KIND, &Settings::default(), &requests);
-        assert!(!format!("{changes:?}").contains("hunter2"));
-        changes
+        changes_of_bodies(&KIND, bodies)
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use changelog_core::{Action, ResourceType};
 use serde_json::{Value, json};
 
-use super::{join, sign_in};
+use super::{between, join, sign_in};
 use changelog_tests::chromium::Chromium;
 use changelog_tests::{Engine, TestApp, TestClient, assert_contains, on_both};
 
@@ -16,6 +16,7 @@ on_both!(
     times_are_in_the_zone_of_the_reader,
     an_unknown_filter_is_named,
     long_words_do_not_widen_the_page,
+    the_activity_log_is_filtered_and_paged,
 );
 
 /// Returns the sentences of a page, with single spaces.
@@ -333,4 +334,41 @@ async fn log_by_hand(browser: &TestClient) {
         ("status", "completed"),
     ];
     browser.submit("/changes", &fields).await;
+}
+
+async fn the_activity_log_is_filtered_and_paged(app: TestApp) {
+    let key = app.key();
+    let titles: Vec<Value> = (0..60)
+        .map(|n| json!({ "title": format!("Number {n:02}") }))
+        .collect();
+    key.create_changes(titles).await;
+    key.service("payments").await;
+    let owner = app.browser().await;
+    owner.submit("/hosts", &[("hostname", "by-hand")]).await;
+    let count = |page: &str| page.matches("<li class=\"entry\"").count();
+    let all = owner.get("/activity").await.text;
+    assert!(all.contains("by-hand") && all.contains("payments"), "{all}");
+    let next = between(&all, "rel=\"next\" href=\"", "\"")
+        .replace("&#38;", "&")
+        .replace("&amp;", "&");
+    let rest = owner.page(&next).await;
+    assert_contains(&rest, "rel=\"prev\"");
+    assert_contains(&rest, "Number 00");
+    assert!(!rest.contains("Number 59"));
+    let services = owner.get("/activity?resource=service").await.text;
+    assert_eq!(
+        count(between(&services, "<main", "</main>")),
+        1,
+        "{services}"
+    );
+    assert_contains(&services, ">terraform</a>");
+    let mine = format!(
+        "/activity?actor_id={}&resource=host",
+        app.organization.owner_id
+    );
+    let mine = owner.get(&mine).await.text;
+    assert!(mine.contains("by-hand") && !between(&mine, "<main", "</main>").contains("payments"));
+    let answer = owner.get("/activity?resource=&actor_id=").await;
+    answer.is(303);
+    assert_eq!(answer.header("location"), "/activity");
 }

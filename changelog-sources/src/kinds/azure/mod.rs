@@ -297,7 +297,7 @@ mod tests {
 
     use super::operation::READ;
     use super::*;
-    use crate::kinds::testing::{changes_of, reading_of, received};
+    use crate::kinds::testing::{changes_of_bodies, reading_of, received};
 
     const KIND: SourceKind = SourceKind::Azure;
     const VM: &str = "/subscriptions/AB-1/resourceGroups/shop-prod/providers/Microsoft.Compute/virtualMachines/web-1";
@@ -348,13 +348,7 @@ mod tests {
     }
 
     fn changes_in(bodies: &[Value]) -> Vec<crate::ObservedChange> {
-        let requests: Vec<_> = bodies
-            .iter()
-            .map(|body| (vec![], body.to_string()))
-            .collect();
-        let changes = changes_of(&KIND, &Settings::default(), &requests);
-        assert!(!format!("{changes:?}").contains("hunter2"));
-        changes
+        changes_of_bodies(&KIND, bodies)
     }
 
     #[test]
