@@ -1,4 +1,4 @@
-//! Pipelines without keys: the tokens that their own system signs, and which of them are refused.
+//! Pipelines without keys: what they may do, and for which organization.
 
 use std::time::{Duration, Instant};
 
