@@ -149,7 +149,8 @@ impl Database {
                     return Ok(false);
                 };
                 let mut session = engine::bounded(pool.session(Planning::Automatic)).await?;
-                script.run_joined(&mut session).await?;
+                let outcomes = &self.connections.write_outcomes;
+                outcomes.note(script.run_joined(&mut session).await)?;
                 session.keep();
             }
         }
@@ -245,7 +246,8 @@ impl Tx {
                 committed.await?;
             }
             Engine::Postgres(transaction) => {
-                engine::committed(transaction.commit()).await?;
+                let committed = engine::committed(transaction.commit()).await;
+                self.database.connections.write_outcomes.note(committed)?;
                 drop(self.permit);
             }
         }

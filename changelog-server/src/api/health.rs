@@ -79,7 +79,7 @@ async fn check(app: &App) -> Health {
             tracing::warn!(%error, "the database cannot be written to");
             Health::read_only("writes are blocked by another process on the server")
         }
-        Ok(Err(error @ StoreError::ReadOnly)) => {
+        Ok(Err(error @ StoreError::NoWrites(_))) => {
             tracing::warn!(%error, "the database cannot be written to");
             Health::read_only("the database takes no writes")
         }

@@ -223,7 +223,7 @@ impl From<StoreError> for ApiError {
                  fewer at once, or try again in 1 s",
             )
             .retry_after(1),
-            StoreError::Unavailable(_) | StoreError::Locked | StoreError::ReadOnly => {
+            StoreError::Unavailable(_) | StoreError::Locked | StoreError::NoWrites(_) => {
                 Self::unavailable(&error)
             }
             StoreError::Blocked(_) => Self::retryable(

@@ -14,6 +14,7 @@ use super::fair_share::{FairShare, Holder, Permit, ShareUsage};
 use super::generation::Generations;
 use super::postgres_pool::{Planning, PostgresPool};
 use super::readers::{Lease, Readers};
+use super::write_outcomes::WriteOutcomes;
 use super::writer::{SqliteTx, Writer};
 
 /// How long a database may take to show that it answers at all.
@@ -25,6 +26,11 @@ const POSTGRES_PING: &str = "
 SELECT created_at,
        pg_is_in_recovery() OR current_setting('default_transaction_read_only')::boolean
 FROM organizations LIMIT 1";
+
+/// Why PostgreSQL takes no writes.
+const READ_ONLY: &str = "it is a standby, or was set to be read-only";
+const STUCK: &str = "none has returned for some seconds; a lock, or a synchronous replica that is \
+                     away, may hold them up";
 
 /// The connection that one transaction runs on.
 pub(crate) type TxConnection = Engine<SqliteTx, sqlx::Transaction<'static, Postgres>>;
@@ -45,6 +51,8 @@ pub(crate) struct Connections {
     /// statement, or behind a pooler, where a single statement has no limit of time.
     /// Such a statement may have rows of several organizations.
     pub(crate) joins_scripts: bool,
+    /// What became of the last writes to PostgreSQL.
+    pub(crate) write_outcomes: Arc<WriteOutcomes>,
     /// What exists on SQLite only.
     pub(crate) sqlite: Option<SqliteParts>,
 }
@@ -86,7 +94,11 @@ impl Connections {
     pub(crate) async fn begin(&self) -> Result<TxConnection, StoreError> {
         Ok(match &self.writes {
             Engine::Sqlite(writer) => Engine::Sqlite(writer.begin().await?),
-            Engine::Postgres(pool) => Engine::Postgres(bounded(pool.begin()).await?),
+            Engine::Postgres(pool) => {
+                let begun = bounded(pool.begin()).await;
+                // It has returned when it is committed.
+                Engine::Postgres(begun.or_else(|error| self.write_outcomes.note(Err(error)))?)
+            }
         })
     }
 
@@ -147,14 +159,17 @@ impl Connections {
         let found: Option<(i64, bool)> = read!(lease, |db| {
             sqlx::query_as(ping).fetch_optional(&mut **db)
         })?;
-        let Some((_, true)) = found else {
-            return Ok(());
-        };
-        // The address may lead to the primary again, over new connections.
-        for group in self.readers.all() {
-            group.release_idle();
+        if let Some((_, true)) = found {
+            // The address may lead to the primary again, over new connections.
+            for group in self.readers.all() {
+                group.release_idle();
+            }
+            return Err(StoreError::NoWrites(READ_ONLY));
         }
-        Err(StoreError::ReadOnly)
+        if self.write_outcomes.are_stuck() {
+            return Err(StoreError::NoWrites(STUCK));
+        }
+        Ok(())
     }
 
     /// Returns how connections that read and transactions are used, by group.

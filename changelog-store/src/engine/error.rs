@@ -69,9 +69,9 @@ pub enum StoreError {
         .0.display()
     )]
     Blocked(PathBuf),
-    /// PostgreSQL answers, and takes no writes.
-    #[error("the database takes no writes: it is a standby, or was set to be read-only")]
-    ReadOnly,
+    /// PostgreSQL answers, and takes no writes, for this reason.
+    #[error("the database takes no writes: {0}")]
+    NoWrites(&'static str),
     /// The commit failed, or did not return, and it is not known whether it took
     /// place: either all of the transaction was recorded, or nothing.
     #[error("it is not known whether the database recorded it: {0}")]

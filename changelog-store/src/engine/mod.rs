@@ -26,6 +26,7 @@ mod script;
 mod statement_costs;
 mod wal_index;
 mod write_lock;
+mod write_outcomes;
 mod writer;
 
 pub(crate) use backend::{Engine, bounded, committed, execute, on, read, run_script};

@@ -9,7 +9,11 @@ use serde_json::json;
 
 use super::faults::{Clients, assert_recorded};
 
-on_postgres!(process: a_database_that_takes_no_writes_is_not_ready);
+on_postgres!(
+    process:
+    a_database_that_takes_no_writes_is_not_ready,
+    writes_that_do_not_return_are_seen_by_health,
+);
 
 /// How long the service may take to recover from the loss of a host that nothing tells it of.
 const RECOVERY: Duration = Duration::from_secs(15);
@@ -55,6 +59,31 @@ async fn a_promoted_replica_takes_over() {
     assert_recorded(&app, &known).await;
     let report = app.admin(&["check"]);
     assert_eq!(report["problems"], json!([]), "{report}");
+}
+
+/// Reads are answered while another session holds a lock that writes need.
+async fn writes_that_do_not_return_are_seen_by_health(app: TestApp) {
+    let key = app.key();
+    key.change("before").await;
+    let mut other = Db::open(app.engine, &app.database).await;
+    let lock = "BEGIN; LOCK TABLE changes IN EXCLUSIVE MODE";
+    database::execute!(&mut other, sqlx::raw_sql(lock));
+    let writing = tokio::spawn({
+        let key = key.clone();
+        async move {
+            loop {
+                let change = json!({ "title": "held up" });
+                if key.post("/api/changes", change).await.status == 201 {
+                    return;
+                }
+            }
+        }
+    });
+    wait_for_readiness(&app, 503, "the database takes no writes").await;
+    key.get("/api/changes").await.is(200);
+    database::execute!(&mut other, sqlx::raw_sql("COMMIT"));
+    writing.await.expect("a change is created");
+    wait_for_readiness(&app, 200, "ok").await;
 }
 
 /// Sessions that began while the database took no writes are replaced when it does again.

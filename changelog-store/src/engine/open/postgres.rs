@@ -5,6 +5,7 @@
 //! with the lock on it.
 
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use backon::{ExponentialBuilder, Retryable};
@@ -296,6 +297,7 @@ fn pools(
             (write_batches - 1).clamp(1, WRITE_BATCHES_OF_ORGANIZATION),
         ),
         joins_scripts,
+        write_outcomes: Arc::default(),
         sqlite: None,
     }
 }

@@ -116,6 +116,7 @@ pub(super) async fn open(
         // There is one writer.
         write_batches: (1, 1),
         joins_scripts: false,
+        write_outcomes: Arc::default(),
         sqlite: Some(SqliteParts { file, generations }),
     };
     Ok((connections, serve_lock))
