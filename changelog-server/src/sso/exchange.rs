@@ -346,7 +346,7 @@ mod tests {
     fn what_the_provider_says_of_an_error_is_shown_in_one_line() {
         let body = br#"{"error":"invalid_client","error_description":"bad\nsecret"}"#;
         let error = refused(StatusCode::UNAUTHORIZED, body).to_string();
-        assert!(error.contains("invalid_client: badsecret"), "{error}");
+        assert!(error.contains("invalid_client: bad secret"), "{error}");
         assert!(error.contains("in the settings"), "{error}");
         let error = refused(StatusCode::BAD_GATEWAY, b"<html>").to_string();
         assert!(error.ends_with("status 502"), "{error}");
