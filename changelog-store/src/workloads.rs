@@ -145,13 +145,10 @@ fn select_candidates<DB: Dialect>(lookups: Vec<Uuid>) -> QueryBuilder<DB> {
 }
 
 fn select_hints<DB: Dialect>(organization: OrganizationId, lookups: Vec<Uuid>) -> QueryBuilder<DB> {
-    let mut query = QueryBuilder::new(concat!(
-        "SELECT ",
-        columns!(),
-        " FROM workloads w WHERE w.hint_lookup"
-    ));
+    let mut query = QueryBuilder::new(concat!("SELECT ", columns!(), " FROM workloads w"));
+    query.push_value(" WHERE w.organization_id = ", organization.0);
+    query.push(" AND w.hint_lookup");
     DB::push_in_ids(&mut query, lookups);
-    query.push_value(" AND w.organization_id = ", organization.0);
     query.push(" ORDER BY w.hint_lookup, w.id LIMIT 5");
     query
 }

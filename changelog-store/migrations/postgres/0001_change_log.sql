@@ -256,7 +256,7 @@ CREATE TABLE workloads (
     UNIQUE (organization_id, name_folded)
 );
 CREATE INDEX workloads_by_lookup ON workloads (lookup);
-CREATE INDEX workloads_by_hint ON workloads (hint_lookup, id);
+CREATE INDEX workloads_by_hint ON workloads (organization_id, hint_lookup, id);
 
 -- `reference` is the JSON that a change shows of its service or host.
 CREATE TABLE services (

@@ -75,6 +75,11 @@ const UNINDEXED_COLUMNS: [(&str, &str, &str); 22] = [
         "burst",
         "it is compared with the pending deliveries of a connection",
     ),
+    (
+        "invitations",
+        "inviter_id",
+        "an organization has few open invitations",
+    ),
     ("memberships", "role", "an organization has few members"),
     (
         "sso_identities",
@@ -359,7 +364,7 @@ impl Schema {
         }
         let terms = step.terms();
         let primary = format!("sqlite_autoindex_{}_1", wanted.table);
-        let is_one_row = terms.contains("rowid=?")
+        let is_short_row = terms.contains("rowid=?")
             || step.detail.split(' ').any(|word| {
                 let index = if word == "PRIMARY" { &primary } else { word };
                 let columns = self.indexes.get(index).and_then(Option::as_ref);
@@ -384,7 +389,7 @@ impl Schema {
                 || column == "sort_key" && given.contains("rowid")
                 || UNINDEXED_COLUMNS.iter().any(left_over)
         };
-        is_one_row
+        is_short_row
             || is_short_range(&wanted.table, &terms)
             || wanted.columns.iter().all(is_answered)
     }
@@ -424,10 +429,11 @@ fn is_bounded(what: &str, statement: &str, plan: &[Step]) -> bool {
         made.contains(&Some(name))
     });
     let is_values = what.contains("CONSTANT ROW") || what.ends_with("-ROW VALUES CLAUSE");
-    let is_one = statement.ends_with(&format!("FROM {name} LIMIT 1"));
+    let mut limits = ["LIMIT 1", "LIMIT 2"].iter();
+    let is_short = limits.any(|limit| statement.ends_with(&format!("FROM {name} {limit}")));
     // The oldest rows of a table, in the order in which they were written.
     let is_oldest = statement.contains(&format!("FROM {name} ORDER BY rowid LIMIT "));
-    is_select || is_values || is_one || is_oldest || is_lookup(what)
+    is_select || is_values || is_short || is_oldest || is_lookup(what)
 }
 
 /// Returns whether a virtual table is searched by words or rows, and not scanned.

@@ -102,8 +102,8 @@ async fn a_session_acts_in_the_organization_of_the_provider_only(app: TestApp) {
     let at_home = app.browser_of(&theirs).await;
     assert_contains(&at_home.page("/account").await, "Switch to Acme");
     let in_both = [
-        "data-label=\"Organization\">Umbrella",
-        "data-label=\"Organization\">Acme",
+        "data-label=\"Organization\"><bdi>Umbrella",
+        "data-label=\"Organization\"><bdi>Acme",
     ];
     for session in in_both {
         assert_contains(&at_home.page("/account").await, session);

@@ -23,7 +23,7 @@ use crate::engine::readers::{READ_TIMEOUT, Readers};
 
 use super::capacity::{Capacity, HEALTH_CONNECTIONS, POINT_CONNECTIONS, SYSTEM_CONNECTIONS};
 use super::error::{CONNECT_TIMEOUT, OpenError, Purpose};
-use super::schema::{VERSION, newest, version_of};
+use super::schema::{VERSION, is_no_table, newest, version_of};
 
 /// How long a starting server waits for PostgreSQL, which may be starting or
 /// recovering too.
@@ -204,15 +204,16 @@ async fn migrate(connection: &mut PgConnection, purpose: Purpose) -> Result<(), 
         };
     }
     let mut migrator = migrator();
-    let found = applied(connection).await?;
+    let found = match applied(connection).await? {
+        Some(found) => found,
+        None if purpose == Purpose::Administer => return Err(OpenError::Empty),
+        None => Vec::new(),
+    };
     if is_up_to_date(&migrator, &found) {
         return Ok(());
     }
     let needed = newest(&migrator);
     let found = found.last().map_or(0, |(version, _)| *version);
-    if purpose == Purpose::Administer && found == 0 {
-        return Err(OpenError::Empty);
-    }
     if purpose == Purpose::Administer && found < needed {
         return Err(OpenError::OldSchema { found, needed });
     }
@@ -232,15 +233,12 @@ async fn migrate(connection: &mut PgConnection, purpose: Purpose) -> Result<(), 
     transaction.commit().await.map_err(of_connection)
 }
 
-/// Returns the migrations that a database has: none if it has no table of them.
-async fn applied(connection: &mut PgConnection) -> Result<Vec<(i64, Vec<u8>)>, OpenError> {
+/// Returns the migrations that a database has; `None` if it has no table of them.
+async fn applied(connection: &mut PgConnection) -> Result<Option<Vec<(i64, Vec<u8>)>>, OpenError> {
     match sqlx::query_as(APPLIED).fetch_all(connection).await {
-        Ok(found) => Ok(found),
-        Err(error) => match of_connection(error) {
-            // There is no such table. Another error appears again when migrating.
-            OpenError::Connect(sqlx::Error::Database(_)) => Ok(Vec::new()),
-            error => Err(error),
-        },
+        Ok(found) => Ok(Some(found)),
+        Err(error) if is_no_table(&error) => Ok(None),
+        Err(error) => Err(of_connection(error)),
     }
 }
 

@@ -1,5 +1,6 @@
 //! The versions of the schema.
 
+use sqlx::error::DatabaseError;
 use sqlx::migrate::Migrator;
 
 use super::error::OpenError;
@@ -15,13 +16,15 @@ const NO_TABLE: [&str; 2] = ["1", "42P01"];
 pub(crate) fn version_of(found: Result<(Option<i64>,), sqlx::Error>) -> Result<i64, OpenError> {
     match found {
         Ok((version,)) => Ok(version.unwrap_or(0)),
-        Err(sqlx::Error::Database(error))
-            if error.code().is_some_and(|code| NO_TABLE.contains(&&*code)) =>
-        {
-            Ok(0)
-        }
+        Err(error) if is_no_table(&error) => Ok(0),
         Err(error) => Err(OpenError::Connect(error)),
     }
+}
+
+/// Returns whether an error says that there is no such table.
+pub(super) fn is_no_table(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(DatabaseError::code);
+    code.is_some_and(|code| NO_TABLE.contains(&&*code))
 }
 
 /// Returns the number of the newest schema that this program knows.
