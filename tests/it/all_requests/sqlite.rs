@@ -16,7 +16,7 @@ use super::{WRITTEN_BY_A_TIMER, prepared};
 use changelog_tests::{Engine, Server, TestApp};
 
 /// Conditions that need no index, with the reason.
-const UNINDEXED_COLUMNS: [(&str, &str, &str); 22] = [
+const UNINDEXED_COLUMNS: [(&str, &str, &str); 23] = [
     ("api_keys", "created_by", "an organization has few keys"),
     (
         "connections",
