@@ -9,7 +9,7 @@ use super::error::StoreError;
 /// For how long writes must have failed, and none succeeded.
 const STUCK_AFTER: Duration = Duration::from_secs(2);
 /// A failure that is older says nothing of the present.
-const FORGOTTEN_AFTER: Duration = Duration::from_secs(5);
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(10);
 
 /// What became of the last writes.
 #[derive(Debug, Default)]
@@ -73,7 +73,7 @@ mod tests {
         // A conflict is an answer, but not of a commit.
         drop(outcomes.note::<()>(Err(StoreError::Conflict)));
         assert!(outcomes.are_stuck());
-        age(6);
+        age(11);
         assert!(!outcomes.are_stuck(), "nothing was tried since");
         fail();
         assert!(!outcomes.are_stuck(), "the first one again");
