@@ -327,15 +327,15 @@ fn assert_alike(small: &Measured, large: &Measured, floor: f64) {
         parts.any(|part| statement.contains(part))
     };
     let mut problems = Vec::new();
-    for (statement, cost) in &large.costs.0 {
-        let before = small.costs.0.get(statement).copied().unwrap_or_default();
+    for (statement, (cost, plan)) in &large.costs.0 {
+        let before = small.costs.0.get(statement).map_or(0.0, |(cost, _)| *cost);
         let max_factor = if is_one_of(&GROWING, statement) {
             MAX_LINEAR_FACTOR
         } else {
             MAX_FACTOR
         };
         if *cost > max_factor * (before + floor) && !is_one_of(&LIMITED, statement) {
-            problems.push(format!("{before:.0} -> {cost:.0}: {statement}"));
+            problems.push(format!("{before:.0} -> {cost:.0}: {statement}\n{plan}"));
         }
     }
     assert!(

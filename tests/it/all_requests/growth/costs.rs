@@ -16,9 +16,10 @@ pub(super) const LOG_FILTER: &str = "info,changelog_store::engine::statement_cos
 /// Gets that arrive together share such a statement, also those of the same change.
 const BY_KEYS: &str = " AND c.sort_key = ANY(";
 
-/// What a run of each statement cost at most, for each row of values that it has.
+/// What a run of each statement cost at most, for each row of values that it has, and the plan
+/// of that run on PostgreSQL.
 #[derive(Debug, Default)]
-pub(super) struct Costs(pub(super) BTreeMap<String, f64>);
+pub(super) struct Costs(pub(super) BTreeMap<String, (f64, String)>);
 
 impl Costs {
     /// Reads what a process logged with [`LOG_FILTER`] as JSON.
@@ -32,7 +33,7 @@ impl Costs {
                 fields["runs"].as_f64(),
             ) {
                 let (statement, rows) = shorten_and_count(statement);
-                self.add(&statement, rows, steps / runs);
+                self.add(&statement, rows, steps / runs, "");
             }
         }
     }
@@ -45,15 +46,19 @@ impl Costs {
             } else {
                 one.value_rows
             };
-            self.add(&one.statement, rows, one.cost());
+            self.add(&one.statement, rows, one.cost(), &one.plan);
         }
     }
 
-    fn add(&mut self, statement: &str, rows: u32, cost: f64) {
+    fn add(&mut self, statement: &str, rows: u32, cost: f64, plan: &str) {
         let (statement, pages) = ungroup(statement);
         let (statement, listed) = generalize(statement);
-        let known = self.0.entry(statement).or_default();
-        *known = known.max(cost / f64::from(rows.max(listed).max(pages)));
+        let (known, of_known) = self.0.entry(statement).or_default();
+        let cost = cost / f64::from(rows.max(listed).max(pages));
+        if cost > *known {
+            *known = cost;
+            plan.clone_into(of_known);
+        }
     }
 }
 
