@@ -83,8 +83,8 @@ impl HoldingProxy {
         });
     }
 
-    /// From now on, nothing passes on the connections there are, and neither side is told: the
-    /// host of the database has lost its network. New connections lead to another database.
+    /// From now on, nothing passes on the open connections, which stay open: the host of the
+    /// database has lost its network. New connections lead to another database.
     pub fn vanish(&self, other: &str) {
         self.state.send_modify(|state| {
             state.server = server_of(other);

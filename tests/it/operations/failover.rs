@@ -20,7 +20,7 @@ const RECOVERY: Duration = Duration::from_secs(15);
 /// How many operations are answered before and after.
 const OPERATIONS: usize = 60;
 
-/// Waits for a status of `/readyz` and a text in its answer.
+/// Waits until `/readyz` answers with a status, and with words in its body.
 async fn wait_for_readiness(app: &TestApp, status: u16, text: &str) {
     let deadline = Instant::now() + RECOVERY;
     loop {

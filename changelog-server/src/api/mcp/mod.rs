@@ -118,7 +118,7 @@ const PARSE_ERROR: i32 = -32_700;
 const INVALID_REQUEST: i32 = -32_600;
 const INVALID_PARAMS: i32 = -32_602;
 
-/// Why a message is refused: the code of JSON-RPC and a text.
+/// Why a message is refused: the JSON-RPC error code and a message.
 type Refusal = (i32, Cow<'static, str>);
 
 /// Reads which tool a message calls, if any: what `rmcp` would answer by another status, or as
