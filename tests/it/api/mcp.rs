@@ -564,7 +564,7 @@ async fn changes_are_recorded_and_updated_by_name(app: TestApp) {
         assert!(part.to_string().len() < 4_000, "{part}");
         let untrusted = &part["change"]["untrusted"];
         for (whole, name) in [(&mut description, "description"), (&mut impact, "impact")] {
-            // A text without a rest is absent.
+            // A text that is complete is not repeated.
             let part = untrusted[name].as_str().unwrap_or_default();
             whole.push_str(part.trim_end_matches('…'));
         }

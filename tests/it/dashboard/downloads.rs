@@ -36,19 +36,7 @@ async fn downloads_have_each_of_many_changes_once(app: TestApp) {
     for ending in ["csv", "ndjson"] {
         let answer = owner.get(&format!("/changes.{ending}?tag=even")).await;
         answer.is(200);
-        let found: Vec<String> = if ending == "csv" {
-            rows(&answer.text)
-                .iter()
-                .skip(1)
-                .map(|row| row[0].clone())
-                .collect()
-        } else {
-            answer
-                .text
-                .lines()
-                .map(|line| text(&json_of(line)["id"]))
-                .collect()
-        };
+        let found = ids_in(ending, &answer.text);
         assert_eq!(found.len(), 1_250, "{ending}");
         assert!(found.is_sorted_by(|a, b| a > b), "newest first");
         let found: BTreeSet<String> = found.into_iter().collect();
@@ -96,6 +84,17 @@ pub(super) fn json_of(line: &str) -> Value {
 }
 
 /// Reads CSV, RFC 4180.
+/// Returns the ids of the changes in a downloaded file, in its order.
+pub(super) fn ids_in(ending: &str, file: &str) -> Vec<String> {
+    if ending == "csv" {
+        let rows = rows(file);
+        rows.iter().skip(1).map(|row| row[0].clone()).collect()
+    } else {
+        let lines = file.lines();
+        lines.map(|line| text(&json_of(line)["id"])).collect()
+    }
+}
+
 pub(super) fn rows(csv: &str) -> Vec<Vec<String>> {
     let (mut rows, mut row, mut cell) = (Vec::new(), Vec::new(), String::new());
     let mut characters = csv.chars().peekable();

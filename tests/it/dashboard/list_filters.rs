@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::downloads::{json_of, rows};
+use super::downloads::{ids_in, json_of};
 use super::{between, sign_in};
 use changelog_core::query::Pairs;
 use changelog_tests::chromium::Chromium;
@@ -350,16 +350,7 @@ pub(super) async fn downloads_match_the_list(app: TestApp, browser: Chromium) {
                 disposition,
                 format!("attachment; filename=\"changes{words}-{today}.{ending}\"")
             );
-            let found: Vec<String> = if ending == "csv" {
-                rows(&answer.text)
-                    .iter()
-                    .skip(1)
-                    .map(|row| row[0].clone())
-                    .collect()
-            } else {
-                let lines = answer.text.lines();
-                lines.map(|line| text(&json_of(line)["id"])).collect()
-            };
+            let found = ids_in(ending, &answer.text);
             assert_eq!(found, expected, "{path}");
             if ending == "ndjson" {
                 let first = answer.text.lines().next().map(json_of);
